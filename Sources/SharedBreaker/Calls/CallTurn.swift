@@ -68,6 +68,7 @@ package final class CallTurn: @unchecked Sendable {
       case .asking: ask()
       case .answered(let entry):
         lower()
+        if mayWait { breaker.engine.recordLostCalls(of: breaker.cell, under: search.inForce.limit) }
         let step: RoomSearch.Step
         do throws(BreakerError) {
           step = try search.step(after: entry, mayWait: mayWait)

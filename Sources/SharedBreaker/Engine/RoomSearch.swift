@@ -10,7 +10,7 @@ struct RoomSearch {
   private let request: Engine.Request
   private let cell: Cell
   private var ticket: Ticket
-  private var inForce: Engine.LimitInForce
+  private(set) var inForce: Engine.LimitInForce
 
   /// When the caller gives up; nil if it does not wait.
   private let end: Int64?
@@ -68,7 +68,6 @@ struct RoomSearch {
 
   /// Finds out what follows from an answer.
   mutating func step(after entry: SlotEntry, mayWait: Bool) throws(BreakerError) -> Step {
-    if mayWait { engine.recordLostCalls(of: cell, under: inForce.limit) }
     switch entry {
     case .begun(let held) where isPatient && isEnding:
       inForce.limit.slots.end(held)
@@ -90,8 +89,12 @@ struct RoomSearch {
     case .outdated:
       guard mayWait else { return .hasToWait }
       looks += 1
-      guard let next = engine.termsNow(of: cell, after: inForce, isLast: looks >= Self.mostLooks)
-      else { return .decided(.permitted(ticket)) }
+      guard looks <= Self.mostLooks else { return .decided(rejected()) }
+      let isLast = looks == Self.mostLooks
+      guard let next = engine.limitNow(of: cell, after: inForce, isLast: isLast) else {
+        // It has none any more.
+        return .decided(.permitted(ticket))
+      }
       inForce = next
       return .asksAgain
     case .unknown:
@@ -159,17 +162,30 @@ struct RoomSearch {
 
 /// Waiting for the turn of a call: a thread, or a task without one.
 extension Engine {
-  /// Finds room for a call that has been permitted, and waits for it if the policy says so.
+  /// Finds room for a call that has been permitted, if there is any at once.
   ///
-  /// - Returns: The decision; nil, and nothing has changed, if the caller must not wait and there is no
-  ///   room at once.
-  func findRoom(
-    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell,
-    mayWait: Bool
+  /// - Returns: The decision; nil, and nothing has changed, if the call has to wait for its turn, or to read
+  ///   which limit is in force.
+  func findRoomAtOnce(
+    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell
   ) throws(BreakerError) -> Decision<Ticket>? {
     if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
     var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
-    guard mayWait || !search.isPatient else { return nil }
+    guard !search.isPatient else { return nil }
+    let question = search.question
+    let entry = question.slots.enter(question.claim, question.terms)
+    switch try search.step(after: entry, mayWait: false) {
+    case .decided(let decision): return decision
+    case .asksAgain, .hasToWait: return nil
+    }
+  }
+
+  /// Finds room for a call that has been permitted, and waits for it if the policy says so.
+  func findRoom(
+    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell
+  ) throws(BreakerError) -> Decision<Ticket> {
+    if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
+    var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
     while true {
       let question = search.question
       let entry = question.slots.enter(question.claim, question.terms, wait: question.wait)
@@ -177,10 +193,10 @@ extension Engine {
         search.giveUp()
         throw .store(.interruptedWaiting(for: cell.name))
       }
-      switch try search.step(after: entry, mayWait: mayWait) {
+      recordLostCalls(of: cell, under: search.inForce.limit)
+      switch try search.step(after: entry, mayWait: true) {
       case .decided(let decision): return decision
-      case .asksAgain: break
-      case .hasToWait: return nil
+      case .asksAgain, .hasToWait: break
       }
     }
   }
@@ -205,6 +221,7 @@ extension Engine {
       } else {
         entry = question.slots.enter(question.claim, question.terms)
       }
+      recordLostCalls(of: cell, under: search.inForce.limit)
       switch try search.step(after: entry, mayWait: true) {
       case .decided(let decision): return decision
       case .asksAgain, .hasToWait: break
