@@ -38,8 +38,8 @@
  *
  * ERRORS. The words of an error are kept for each thread, where sb_error_text() finds them. A program whose
  * calls may go on in another thread before it asks, as goroutines do, passes an sb_error in place of the
- * handle, which receives the words of that very call. SB_STORE(), SB_BREAKER(), SB_NEWS() and SB_HOOK() do
- * so, in every call that takes such a handle:
+ * handle, which receives the words of that very call. SB_STORE(), SB_BREAKER(), SB_NEWS(), SB_HOOK() and
+ * SB_TURN() do so, in every call that takes such a handle:
  *
  *     sb_error error = SB_ERROR_INIT;
  *     if (sb_reset(SB_BREAKER(payments, &error), NULL, 0) < 0) warnx("%s", error.text);
@@ -49,8 +49,9 @@
  *
  * DURATIONS are in nanoseconds, at most 365 days.
  *
- * THREADS. Every function may be called from any thread at any time. A permit and a hook are used by
- * one thread at a time. The library starts no thread and handles no signal.
+ * THREADS. Every function may be called from any thread at any time. A permit, a hook and a turn are used by
+ * one thread at a time. The library handles no signal. It starts no thread, except one while calls wait for
+ * their turns on a descriptor; see TURNS.
  *
  * WAITING. sb_enter() and sb_leave() need nanoseconds while all is well: they take no lock, allocate
  * nothing and make no system call, except once a second. To learn what another process changed, they
@@ -59,8 +60,8 @@
  * reading or writing the file, or of waiting for a fork() or an sb_close() of another thread, and you
  * call them again where waiting is allowed, such as in a worker thread of an event loop. Where the policy
  * has a `queue-timeout`, sb_enter() also waits for room under `max-concurrent`, as long as that says: so
- * give callers that wait threads of their own, and never those that the calls under way need to end. A
- * caller that waits delays neither fork() nor sb_close(), which sends it away with SB_ERR_CLOSED. All other
+ * give callers that wait threads of their own, and never those that the calls under way need to end. An event
+ * loop waits with sb_turn_open() instead. A caller that waits delays neither fork() nor sb_close(), which sends it away with SB_ERR_CLOSED. All other
  * functions that take a store, a breaker or a hook may read or write the file, unless their description
  * says that they do not. sb_interruptible() lets signals and other threads end waits early.
  *
@@ -71,7 +72,8 @@
  * reading or writing the file. Stores, breakers and hooks that were opened before work in both processes,
  * those of sb_shared_store() too. A permit belongs to the process that got it: what a child reports on a
  * permit of its parent is SB_REFUSED. The descriptor of sb_news_open() belongs to its process too: a child
- * opens its own, and closes the inherited one with sb_news_free().
+ * opens its own, and closes the inherited one with sb_news_free(). A turn is the parent's as well: its place in
+ * the queue is, and a child can only free it.
  *
  * PROCESS. Load the library as often as you like; it is never unloaded. Have a store open through this
  * library and through no other copy of SQLite in the same process (sqlite.org/howtocorrupt.html,
@@ -88,7 +90,7 @@ extern "C" {
 
 /* The version of this interface. It is raised when something is added, and nothing is ever taken away
  * or changed within libsharedbreaker.so.1. */
-#define SB_ABI_VERSION 2
+#define SB_ABI_VERSION 3
 
 /* The length of a text that ends at its first zero byte. */
 #define SB_NUL (-1)
@@ -121,6 +123,10 @@ enum sb_code {
   SB_SKIPPED = 8,
   /* The wait for the store was ended early; see sb_interruptible(). Nothing has changed. */
   SB_INTERRUPTED = 9,
+  /* The breaker limits how many calls are under way, and SB_UNLIMITED was given. Nothing has changed. */
+  SB_LIMITED = 10,
+  /* The call waits for its turn; see TURNS. */
+  SB_WAITING = 11,
 
   /* Errors of the caller. */
 
@@ -200,7 +206,14 @@ enum sb_flags {
    * process can no longer use the store, and one when it can again; sb_error_text() has the same words
    * after sb_health(). Set it in a program that writes them to a log of its own. $SHARED_BREAKER_QUIET
    * sets it for every program, if it is not empty. */
-  SB_QUIET = 4
+  SB_QUIET = 4,
+  /* For sb_breaker_claiming(): its calls leave the units of `reserve` to all others, and wait behind them. */
+  SB_BACKGROUND = 8,
+  /* For sb_enter(): calls that this thread makes before it gives the permit back are inside of this one; see
+   * CALLS INSIDE OF CALLS. */
+  SB_SURROUND = 16,
+  /* For sb_enter(): permit the call only if it is under no limit; otherwise the answer is SB_LIMITED. */
+  SB_UNLIMITED = 32
 };
 
 /* How a call ended, as far as the breaker is concerned. */
@@ -267,12 +280,13 @@ enum sb_permit_kind {
   SB_PROBE = 2
 };
 
-/* A store, a breaker, the news of a store, a hook: only the library knows what is inside. Using one
+/* A store, a breaker, the news of a store, a hook, a turn: only the library knows what is inside. Using one
  * after it was freed is undefined, as it is with memory. */
 typedef struct sb_store sb_store;
 typedef struct sb_breaker sb_breaker;
 typedef struct sb_news sb_news;
 typedef struct sb_hook sb_hook;
+typedef struct sb_turn sb_turn;
 
 /*
  * The right to make one call. It is a plain value: it needs no freeing, and may be anywhere in memory. Leave
@@ -357,7 +371,7 @@ typedef struct sb_error {
   uint32_t size;
   /* What the latest failed call with this struct returned (enum sb_code); 0 if none has failed. */
   int32_t code;
-  /* The sb_store, sb_breaker, sb_news or sb_hook that functions use if they are given this struct in its
+  /* The sb_store, sb_breaker, sb_news, sb_hook or sb_turn that functions use if they are given this struct in its
    * place. */
   void *handle;
   /* The bytes of `text`. */
@@ -374,6 +388,7 @@ typedef struct sb_error {
 #define SB_BREAKER(breaker, error) ((error)->handle = (breaker), (sb_breaker *)(void *)(error))
 #define SB_NEWS(news, error) ((error)->handle = (news), (sb_news *)(void *)(error))
 #define SB_HOOK(hook, error) ((error)->handle = (hook), (sb_hook *)(void *)(error))
+#define SB_TURN(turn, error) ((error)->handle = (turn), (sb_turn *)(void *)(error))
 
 /*
  * THE LIBRARY. None of these functions reads or writes a file.
@@ -535,6 +550,26 @@ int sb_shared_breaker(const char *path, int64_t path_length, const sb_options *o
                       const char *name, int64_t name_length, const char *policy,
                       int64_t policy_length, sb_breaker **breaker, sb_error *error);
 
+/* Gets the same breaker for calls that take several units of `max-concurrent`, or that can wait, such as
+ * jobs that need half of a GPU, or that nobody waits for:
+ *
+ *     sb_breaker_claiming(gpu, 2, SB_BACKGROUND, &training);
+ *     sb_enter(training, &permit, &rejection, 0);
+ *
+ * A heavy call begins when there is room for all of its units, and nobody who comes later overtakes it. One that
+ * asks for more than the limit takes all of it. Without a limit these calls are like all others.
+ *
+ * units     How many units each call takes, 1 or more.
+ * flags     0 or SB_BACKGROUND.
+ * claiming  Receives the breaker, which you free with sb_breaker_free(), before the other one or after it;
+ *           NULL after an error. From a breaker that sb_shared_breaker() keeps, the same words get the same
+ *           breaker, which is kept as long and not freed.
+ *
+ * Each of the two takes the permits of the other, and in all but sb_enter() they are the same.
+ *
+ * Errors: SB_ERR_ARGUMENT. */
+int sb_breaker_claiming(sb_breaker *breaker, int32_t units, uint32_t flags, sb_breaker **claiming);
+
 /* Frees a breaker of this process; the breaker in the store stays. NULL does nothing. */
 void sb_breaker_free(sb_breaker *breaker);
 
@@ -555,16 +590,16 @@ int sb_breaker_state(sb_breaker *breaker, int *state);
  *
  * permit     Receives the permit if the answer is SB_OK. Give it back with sb_leave(), exactly once.
  * rejection  Receives the reason if the answer is SB_REJECTED; may be NULL.
- * flags      0 or SB_NOWAIT.
+ * flags      SB_NOWAIT, SB_SURROUND, SB_UNLIMITED, or 0.
  *
- * Answers: SB_OK, SB_REJECTED, SB_WOULD_BLOCK. Errors: SB_ERR_ARGUMENT, SB_ERR_SIZE,
+ * Answers: SB_OK, SB_REJECTED, SB_WOULD_BLOCK, SB_LIMITED. Errors: SB_ERR_ARGUMENT, SB_ERR_SIZE,
  * SB_ERR_PERMIT_LIVE, SB_ERR_CLOSED, and the store's with SB_FAIL.
  *
  * The permit of a probe is a lease. If the process dies, the next caller gets its slot at once; if the
  * probe has not reported by `probe-timeout`, it has failed, unless sb_renew() gave it more time.
  *
- * With `max-concurrent`, the permit is one unit of it until sb_leave(), whatever thread calls that. A call
- * that is made inside of another one of the same breaker takes a unit of its own, so do not nest them. */
+ * With `max-concurrent`, the permit is one unit of it until sb_leave(), whatever thread calls that, or as many as
+ * sb_breaker_claiming() says. */
 int sb_enter(sb_breaker *breaker, sb_permit *permit, sb_rejection *rejection, uint32_t flags);
 
 /* Reports how the call of a permit went, and uses the permit up.
@@ -581,6 +616,62 @@ int sb_enter(sb_breaker *breaker, sb_permit *permit, sb_rejection *rejection, ui
 int sb_leave(sb_breaker *breaker, sb_permit *permit, int outcome, const sb_details *details,
              uint32_t flags);
 
+/*
+ * TURNS. A call that finds no room under `max-concurrent` waits for its turn where the policy has a `queue-timeout`.
+ * An event loop waits for a descriptor:
+ *
+ *     sb_turn *turn;
+ *     switch (sb_turn_open(gpu, 0, &permit, &rejection, &turn, SB_NOWAIT)) {
+ *     case SB_OK:
+ *       begin(&permit);
+ *       break;
+ *     case SB_WAITING:
+ *       ...  wait until sb_turn_descriptor(turn) is readable, and call sb_turn_take() then
+ *     case SB_REJECTED:
+ *       ...
+ *     case SB_WOULD_BLOCK:
+ *       ...  call sb_turn_open() without SB_NOWAIT, in a thread that may read the file
+ *     }
+ *
+ * However many calls of a process wait, one thread of the library does so for all of them. It blocks all signals,
+ * begins with the first of them and ends after the last. Nothing polls: whoever gives room back wakes it.
+ */
+
+/* Asks for the right to make one call, as sb_enter_inside() does, and for a turn if there is no room.
+ *
+ * room   That of the call which this one is inside of; 0 if there is none.
+ * turn   Receives the turn if the answer is SB_WAITING, and NULL otherwise. You free it with sb_turn_free().
+ * flags  SB_NOWAIT, SB_SURROUND, or 0. Without SB_NOWAIT it may read and write the file, but does not wait for
+ *        the turn either.
+ *
+ * Answers: SB_OK, SB_REJECTED, SB_WAITING, SB_WOULD_BLOCK. Errors: those of sb_enter(), and SB_ERR_RESOURCES if the
+ * process has no descriptor left. */
+int sb_turn_open(sb_breaker *breaker, uint64_t room, sb_permit *permit, sb_rejection *rejection,
+                 sb_turn **turn, uint32_t flags);
+
+/* Returns the descriptor to poll for reading; -1 if there is none, such as in the child of a fork. It becomes readable
+ * when the turn has come, when `queue-timeout` is over, when the breaker rejects the call, or when the store is
+ * closed. It stays open until sb_turn_free(). Only the library reads from it and closes it. */
+int sb_turn_descriptor(sb_turn *turn);
+
+/* Finds out what has become of a turn, and makes the descriptor unreadable again. It never waits for the turn.
+ *
+ * When the turn has come, its room is taken already. So take it soon, or free the turn: nobody else has the room
+ * meanwhile.
+ *
+ * permit, rejection  As for sb_enter().
+ * flags              As for sb_turn_open(). SB_WOULD_BLOCK says that the breaker has changed meanwhile; call it
+ *                    without SB_NOWAIT then, in a thread that may read the file. The turn loses nothing by that.
+ *
+ * Answers: SB_OK and SB_REJECTED, which end the turn; SB_WAITING if it is not its turn yet; SB_WOULD_BLOCK.
+ * Errors: SB_ERR_PERMIT_USED if the turn has ended, SB_ERR_FORKED in a child of the process that opened it,
+ * SB_ERR_CLOSED, and those of sb_enter(). */
+int sb_turn_take(sb_turn *turn, sb_permit *permit, sb_rejection *rejection, uint32_t flags);
+
+/* Frees a turn, and closes its descriptor. One that has not ended gives up its place in the queue, or its room. NULL
+ * does nothing. */
+void sb_turn_free(sb_turn *turn);
+
 /* Renews the lease of a probe that is still making progress: it lasts `for_ns` from now on, or
  * `probe-timeout` if 0. It never shortens a lease, and does nothing for an ordinary permit.
  *
@@ -591,6 +682,44 @@ int sb_renew(sb_breaker *breaker, const sb_permit *permit, int64_t for_ns);
  * file. */
 int sb_rejection_text(sb_breaker *breaker, const sb_rejection *rejection, char **text,
                       int64_t *length);
+
+/*
+ * CALLS INSIDE OF CALLS. A call of a breaker with `max-concurrent` that is made inside of another one of the same
+ * breaker would wait for its own caller. If the library knows of the outer one, the inner one uses its room, and
+ * gives nothing back. There are three ways to let it know:
+ *
+ * - In a thread: SB_SURROUND. What the thread enters from then on is inside of the call, until its permit is
+ *   given back. A thread that has several calls under way at once, such as that of an event loop, does not give
+ *   this flag, because they are beside each other, and each of them counts.
+ * - In a runtime whose tasks share threads, or move between them: sb_permit_room() and sb_enter_inside(). Keep
+ *   the room where a task and those that it starts find it.
+ * - In another process: sb_environment().
+ *
+ * Nothing has to be taken back. The room of a call that has ended, however it ended, is worth nothing: what is
+ * entered with it takes room of its own. So is the room of a parent in the child of a fork.
+ */
+
+/* Gets the room that a call has taken, as a number: what is made inside of the call needs none of its own.
+ *
+ * Answers: SB_OK; SB_NOTHING if the call has taken none, because it is under no limit or is inside of another
+ * call. `*room` is that call's then, or 0. Errors: SB_ERR_ARGUMENT, SB_ERR_SIZE, SB_ERR_PERMIT_USED. */
+int sb_permit_room(const sb_permit *permit, uint64_t *room);
+
+/* Asks for the right to make one call, as sb_enter() does, inside of a call of this process.
+ *
+ * room  That of the outer call, of whichever breaker; 0 if there is none. */
+int sb_enter_inside(sb_breaker *breaker, uint64_t room, sb_permit *permit, sb_rejection *rejection,
+                    uint32_t flags);
+
+/* Puts calls under way into words for the environment of a program that is started inside of them: an entry such as
+ * "SHARED_BREAKER_INSIDE=...", to be freed with sb_free(). The calls that this thread is inside of are in it, and so
+ * is what this process was started inside of. `cbctl run` sets the same variable.
+ *
+ * rooms  Further calls of the store, as sb_permit_room() got them; may be NULL if the count is 0.
+ *
+ * Answers: SB_OK; SB_NOTHING if none of these calls is under way. */
+int sb_environment(sb_store *store, const uint64_t *rooms, int32_t count, char **entry,
+                   int64_t *length);
 
 /*
  * PERMITS FOR OTHER PROCESSES

@@ -51,6 +51,24 @@ extension BreakerPolicy {
 }
 
 @c @implementation
+package func sb_breaker_claiming(
+  _ breaker: OpaquePointer?, _ units: Int32, _ flags: UInt32,
+  _ claiming: UnsafeMutablePointer<OpaquePointer?>?
+) -> CInt {
+  unsafe answer(breaker) { () throws(Failure) in
+    guard let claiming = unsafe claiming else {
+      throw .argument("there is no place for the breaker")
+    }
+    unsafe claiming.pointee = nil
+    try Given.flags(flags, allowed: SB_BACKGROUND)
+    guard units >= 1 else { throw .argument("a call takes 1 unit or more, not \(units)") }
+    let claim = BreakerClaim(units: units, isInBackground: flags != 0)
+    unsafe claiming.pointee = try BreakerHandle.claiming(claim, of: breaker)
+    return SB_OK
+  }
+}
+
+@c @implementation
 package func sb_breaker_free(_ breaker: OpaquePointer?) {
   _ = unsafe answer(breaker) { () throws(Failure) in
     unsafe BreakerHandle.free(breaker)

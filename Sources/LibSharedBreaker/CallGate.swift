@@ -24,6 +24,9 @@ final class CallGate: @unchecked Sendable {
 
   private init() {
     ErrorText.prepare()
+    ThreadCalls.prepare()
+    HelperGate.install(
+      inside: { CallGate.shared.passAlways($0) }, outside: { CallGate.shared.stepOut($0) })
     // The store's work around forks is installed first, so that it begins last and ends first.
     first = ForkGuard(of: self, before: {}, after: { _ in })
     pthread_atfork(
@@ -38,6 +41,15 @@ final class CallGate: @unchecked Sendable {
     entrance.unlock()
     defer { leave() }
     return try body()
+  }
+
+  /// Lets a thread of the library pass.
+  private func passAlways(_ body: () -> Void) {
+    entrance.lock()
+    enter()
+    entrance.unlock()
+    body()
+    leave()
   }
 
   /// Lets a call pass that must not wait for a fork; nil if a fork is under way.

@@ -54,7 +54,7 @@ extension sb_permit {
     opaque.7 = UInt64(bitPattern: permit.breaker)
     opaque.8 = UInt64(bitPattern: permit.lineage)
     opaque.9 = permit.forkDepth
-    opaque.10 = permit.held
+    opaque.10 = permit.room
   }
 
   fileprivate var plain: PlainPermit {
@@ -68,16 +68,21 @@ extension sb_permit {
     permit.breaker = Int64(bitPattern: opaque.7)
     permit.lineage = Int64(bitPattern: opaque.8)
     permit.forkDepth = opaque.9
-    permit.held = opaque.10
+    permit.room = opaque.10
     return permit
+  }
+
+  /// The room that the call has taken, or that of the call which it is inside of; 0 if it has none.
+  func room() throws(Failure) -> (room: UInt64, isOwn: Bool) {
+    try Given.size(size, MemoryLayout<sb_permit>.size, "permit")
+    if serial == 0 { throw .permitUsed }
+    return isHealthy ? (0, false) : (plain.room, plain.hasRoom)
   }
 
   /// Checks that the permit is in use and was given by a breaker.
   fileprivate func check(givenBy serial: UInt64) throws(Failure) {
     try Given.size(size, MemoryLayout<sb_permit>.size, "permit")
-    if self.serial == 0 {
-      throw Failure(SB_ERR_PERMIT_USED, "the permit was used already, or never given")
-    }
+    if self.serial == 0 { throw .permitUsed }
     if self.serial != serial {
       throw Failure(SB_ERR_PERMIT_OTHER, "the permit was given by another breaker")
     }
@@ -92,7 +97,7 @@ package func sb_enter(
   // The clock first: what is loaded before it would have to be kept over its call.
   let second = Breaker.systemSecond
   if let handle = unsafe BreakerHandle.at(breaker), let permit = unsafe permit,
-    unsafe permit.pointee.isFree, flags & ~UInt32(SB_NOWAIT.rawValue) == 0,
+    unsafe permit.pointee.isFree, flags & ~Given.flagsOfEntering == 0,
     unsafe rejection == nil
       || rejection?.pointee.size == UInt32(MemoryLayout<sb_rejection>.size),
     unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
@@ -107,7 +112,15 @@ package func sb_enter(
     }
     return unsafe rejectOrEnterWithCare(handle, permit, rejection, flags)
   }
-  return unsafe enterWithCare(breaker, permit, rejection, flags)
+  return unsafe enterWithCare(breaker, 0, permit, rejection, flags)
+}
+
+@c @implementation
+package func sb_enter_inside(
+  _ breaker: OpaquePointer?, _ room: UInt64, _ permit: UnsafeMutablePointer<sb_permit>?,
+  _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
+) -> CInt {
+  unsafe enterWithCare(breaker, room, permit, rejection, flags)
 }
 
 /// Rejects a call from memory if possible; everything the caller passes has been checked.
@@ -123,19 +136,57 @@ private func rejectOrEnterWithCare(
     if let rejection = unsafe rejection { unsafe rejection.pointee.beOpen(for: wait) }
     return SB_REJECTED.rawValue
   }
-  return unsafe enterWithCare(OpaquePointer(handle), permit, rejection, flags)
+  if flags & UInt32(SB_UNLIMITED.rawValue) != 0 {
+    @inline(__always) func isLimited(_ breaker: Breaker) -> Bool { breaker.permitsWithinLimit }
+    if unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(isLimited) {
+      return SB_LIMITED.rawValue
+    }
+  }
+  return unsafe enterWithCare(OpaquePointer(handle), 0, permit, rejection, flags)
 }
 
 @inline(never)
 private func enterWithCare(
-  _ handle: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
+  _ handle: OpaquePointer?, _ room: UInt64, _ permit: UnsafeMutablePointer<sb_permit>?,
   _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
 ) -> CInt {
   if let place = unsafe ErrorPlace.at(handle) {
-    return place.keeping(unsafe sb_enter(ErrorPlace.handle(handle), permit, rejection, flags))
+    return place.keeping(
+      unsafe sb_enter_inside(ErrorPlace.handle(handle), room, permit, rejection, flags))
   }
   do throws(Failure) {
-    let (_, serial) = try unsafe BreakerHandle.usable(handle)
+    let call = try unsafe EnteringCall(handle, permit, rejection, flags, Given.flagsOfEntering)
+    if call.has(SB_UNLIMITED), unsafe try BreakerHandle.usable(handle).0.isLimited {
+      return SB_LIMITED.rawValue
+    }
+    let decision = try unsafe passing(to: handle, mayWait: call.mayWait) {
+      breaker throws(Failure) in
+      try throwingFailures(ofBreaker: { () throws(BreakerError) in
+        try breaker.enter(mayWait: call.mayWait, insideOf: ThreadCalls.rooms(with: room)) {
+          CallGate.shared.stepOut($0)
+        }
+      })
+    }
+    // The store may have been closed while the call waited for its turn.
+    if case .rejected? = decision { _ = try unsafe BreakerHandle.usable(handle) }
+    return decision.map(call.answer)?.rawValue ?? SB_WOULD_BLOCK.rawValue
+  } catch {
+    return unsafe told(error, to: ErrorPlace.at(handle))
+  }
+}
+
+/// What the caller of a function passes that enters a call.
+@safe struct EnteringCall {
+  private let permit: UnsafeMutablePointer<sb_permit>
+  private let rejection: UnsafeMutablePointer<sb_rejection>?
+  private let serial: UInt64
+  private let flags: UInt32
+
+  /// Checks all of it, for the breaker with a serial.
+  init(
+    by serial: UInt64, _ permit: UnsafeMutablePointer<sb_permit>?,
+    _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32, _ allowed: UInt32
+  ) throws(Failure) {
     guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
     try unsafe Given.size(permit.pointee.size, MemoryLayout<sb_permit>.size, "permit")
     if unsafe permit.pointee.serial != 0 {
@@ -144,33 +195,44 @@ private func enterWithCare(
     if let size = unsafe rejection?.pointee.size {
       try Given.size(size, MemoryLayout<sb_rejection>.size, "rejection")
     }
-    try Given.flags(flags, allowed: SB_NOWAIT)
-    let mayWait = flags & UInt32(SB_NOWAIT.rawValue) == 0
-    let decision = try unsafe passing(to: handle, mayWait: mayWait) { breaker throws(Failure) in
-      try throwingFailures(ofBreaker: { () throws(BreakerError) in
-        try breaker.enter(mayWait: mayWait) { CallGate.shared.stepOut($0) }
-      })
-    }
-    // The store may have been closed while the call waited for its turn.
-    if case .rejected? = decision { _ = try unsafe BreakerHandle.usable(handle) }
+    try Given.flags(flags, allowed: allowed)
+    self.serial = serial
+    self.flags = flags
+    unsafe self.permit = permit
+    unsafe self.rejection = rejection
+  }
+
+  init(
+    _ handle: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
+    _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32, _ allowed: UInt32
+  ) throws(Failure) {
+    let (_, serial) = try unsafe BreakerHandle.usable(handle)
+    try unsafe self.init(by: serial, permit, rejection, flags, allowed)
+  }
+
+  func has(_ flag: sb_flags) -> Bool { flags & UInt32(flag.rawValue) != 0 }
+
+  var mayWait: Bool { !has(SB_NOWAIT) }
+
+  /// Hands out a decision, and answers its code.
+  func answer(_ decision: Decision<PlainPermit>) -> sb_code {
     switch decision {
-    case .permitted(let plain):
+    case .permitted(var plain):
+      if has(SB_SURROUND), plain.hasRoom, ThreadCalls.add(plain.room) {
+        plain.flags |= PlainPermit.surrounds
+      }
       unsafe permit.pointee.give(plain, by: serial)
-      return SB_OK.rawValue
+      return SB_OK
     case .rejected(let reason):
       unsafe reason.fill(rejection)
-      return SB_REJECTED.rawValue
-    case nil:
-      return SB_WOULD_BLOCK.rawValue
+      return SB_REJECTED
     }
-  } catch {
-    return unsafe told(error, to: ErrorPlace.at(handle))
   }
 }
 
 /// Lets a call of a breaker pass the gate that keeps forks away, unless the store was closed meanwhile;
 /// nil if that takes waiting, and the caller must not wait.
-private func passing<Answer>(
+func passing<Answer>(
   to handle: OpaquePointer?, mayWait: Bool, _ body: (Breaker) throws(Failure) -> Answer?
 ) throws(Failure) -> Answer? {
   func use() throws(Failure) -> Answer? { try body(try unsafe BreakerHandle.usable(handle).0) }
@@ -258,6 +320,9 @@ private func leaveWithCare(
     guard let verdict else {
       return mayWait ? SB_INTERRUPTED.rawValue : SB_WOULD_BLOCK.rawValue
     }
+    if !given.isHealthy, given.plain.has(PlainPermit.surrounds) {
+      ThreadCalls.remove(given.plain.room)
+    }
     unsafe permit.pointee.use()
     return verdict.code.rawValue
   } catch {
@@ -297,70 +362,5 @@ package func sb_rejection_text(
     try receiver.take(
       BreakerError.rejected(name: breaker.name, try Rejection(rejection)).description)
     return SB_OK
-  }
-}
-
-@c @implementation
-package func sb_token_acquire(
-  _ breaker: OpaquePointer?, _ pid: Int32,
-  _ token: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
-  _ length: UnsafeMutablePointer<Int64>?, _ rejection: UnsafeMutablePointer<sb_rejection>?
-) -> CInt {
-  unsafe answer(breaker) { () throws(Failure) in
-    let receiver = try unsafe TextReceiver(token, length)
-    let (breaker, _) = try unsafe BreakerHandle.usable(breaker)
-    if let size = unsafe rejection?.pointee.size {
-      try Given.size(size, MemoryLayout<sb_rejection>.size, "rejection")
-    }
-    guard pid >= 0 else { throw .argument("there is no process \(pid)") }
-    let made: PermitToken
-    do throws(BreakerError) {
-      made = try breaker.acquireToken(endingWith: pid == 0 ? nil : pid)
-    } catch {
-      guard case .rejected(_, let reason) = error else { throw Failure(error) }
-      unsafe reason.fill(rejection)
-      return SB_REJECTED
-    }
-    try receiver.take(made.description)
-    return SB_OK
-  }
-}
-
-@c @implementation
-package func sb_token_report(
-  _ store: OpaquePointer?, _ token: UnsafePointer<CChar>?, _ length: Int64, _ outcome: CInt,
-  _ details: UnsafePointer<sb_details>?
-) -> CInt {
-  unsafe answer(store) { () throws(Failure) in
-    let store = try unsafe ClosableStore.at(store).usable
-    let token = try unsafe PermitToken(read: token, length)
-    let (outcome, elapsed) = try unsafe Given.outcome(outcome, details)
-    return try throwingFailures(ofBreaker: { () throws(BreakerError) in
-      try store.report(token, outcome, elapsed: elapsed)
-    }).code
-  }
-}
-
-@c @implementation
-package func sb_token_renew(
-  _ store: OpaquePointer?, _ token: UnsafePointer<CChar>?, _ length: Int64, _ for_ns: Int64
-) -> CInt {
-  unsafe answer(store) { () throws(Failure) in
-    let store = try unsafe ClosableStore.at(store).usable
-    let token = try unsafe PermitToken(read: token, length)
-    let time = try Given.duration(for_ns, "for_ns")
-    let holds = try throwingFailures(ofBreaker: { () throws(BreakerError) in
-      try store.renew(token, for: time)
-    })
-    return holds ? SB_OK : SB_REFUSED
-  }
-}
-
-extension PermitToken {
-  fileprivate init(read start: UnsafePointer<CChar>?, _ length: Int64) throws(Failure) {
-    guard let token = PermitToken(try unsafe CText.required(start, length, "token")) else {
-      throw Failure(SB_ERR_TOKEN, "not a token: pass what sb_token_acquire() handed out")
-    }
-    self = token
   }
 }

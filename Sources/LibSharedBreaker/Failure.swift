@@ -30,6 +30,10 @@ struct Failure: Error {
     }
   }
 
+  static var permitUsed: Failure {
+    Failure(SB_ERR_PERMIT_USED, "the permit was used already, or never given")
+  }
+
   static func argument(_ text: String) -> Failure { Failure(SB_ERR_ARGUMENT, text) }
 }
 
@@ -203,6 +207,8 @@ enum CodeText {
     case SB_UNTRIED: "the store has not been used yet"
     case SB_SKIPPED: "an entry has failed too often and is skipped"
     case SB_INTERRUPTED: "the wait was ended early"
+    case SB_WAITING: "the call waits for its turn"
+    case SB_LIMITED: "the breaker limits how many calls are under way"
     case SB_ERR_ARGUMENT: "an argument is not valid"
     case SB_ERR_CLOSED: "the store was closed"
     case SB_ERR_TEXT: "a text is not UTF-8"

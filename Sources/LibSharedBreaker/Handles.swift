@@ -77,10 +77,11 @@ final class ClosableStore: Sendable {
   /// with the serial of a permit.
   private static let serials = Atomic<UInt64>(0x7362_0000_0000_0000)
 
+  /// Makes a handle; with the serial of another one, each takes the permits of the other.
   static func make(
-    _ breaker: Breaker, of store: ClosableStore, isShared: Bool = false
+    _ breaker: Breaker, of store: ClosableStore, isShared: Bool = false, serial: UInt64? = nil
   ) -> OpaquePointer {
-    let serial = serials.wrappingAdd(1, ordering: .relaxed).newValue
+    let serial = serial ?? serials.wrappingAdd(1, ordering: .relaxed).newValue
     let handle = UnsafeMutablePointer<BreakerHandle>.allocate(capacity: 1)
     unsafe handle.initialize(
       to: BreakerHandle(
@@ -107,6 +108,32 @@ final class ClosableStore: Sendable {
     return unsafe (handle.pointee.breaker.takeUnretainedValue(), handle.pointee.serial)
   }
 
+  /// A handle of the same breaker for calls that claim more or less of its limit.
+  static func claiming(
+    _ claim: BreakerClaim, of pointer: OpaquePointer?
+  ) throws(Failure) -> OpaquePointer {
+    guard let handle = unsafe at(ErrorPlace.handle(pointer)) else {
+      throw .argument("not a breaker")
+    }
+    let breaker = unsafe handle.pointee.breaker.takeUnretainedValue()
+    let store = unsafe handle.pointee.store.takeUnretainedValue()
+    let (serial, isShared) = unsafe (handle.pointee.serial, handle.pointee.isShared)
+    func makeClaiming() -> OpaquePointer {
+      unsafe make(
+        breaker.claiming(units: Int(claim.units), inBackground: claim.isInBackground), of: store,
+        isShared: isShared, serial: serial)
+    }
+    return unsafe isShared
+      ? SharedHandles.ofProcess.claiming(claim, of: serial, makeClaiming) : makeClaiming()
+  }
+
+  /// A turn of a breaker, whose permit the breaker takes.
+  static func turn(_ turn: CallTurn, of pointer: OpaquePointer?) throws(Failure) -> OpenTurn {
+    guard let handle = unsafe at(pointer) else { throw .argument("not a breaker") }
+    return unsafe OpenTurn(
+      turn, of: handle.pointee.store.takeUnretainedValue(), handle.pointee.serial)
+  }
+
   static func free(_ pointer: OpaquePointer?) {
     guard let handle = unsafe at(ErrorPlace.handle(pointer)), unsafe !handle.pointee.isShared
     else { return }
@@ -119,6 +146,12 @@ final class ClosableStore: Sendable {
   }
 }
 
+/// How much the calls of a handle take of a limit.
+struct BreakerClaim: Hashable {
+  var units: Int32
+  var isInBackground: Bool
+}
+
 /// What the pointer to a store, news or a hook points to.
 @safe struct Handle {
   private var mark: UInt64
@@ -129,6 +162,7 @@ final class ClosableStore: Sendable {
     case store = 0x7362_2d73_746f_7265
     case news = 0x7362_2d6e_6577_7300
     case hook = 0x7362_2d68_6f6f_6b00
+    case turn = 0x7362_2d74_7572_6e00
   }
 
   static func make(_ object: some AnyObject, _ kind: Kind) -> OpaquePointer {

@@ -29,6 +29,10 @@ final class SharedHandles: Sendable {
 
     /// The breakers of each store, by their names.
     var breakers: [String: [String: OpenBreaker]] = [:]
+
+    /// The breakers for calls that claim more or less of a limit, by the serial of the one that they
+    /// are the same as.
+    var claiming: [UInt64: [BreakerClaim: OpenBreaker]] = [:]
   }
 
   private let table = Guarded(Table())
@@ -68,6 +72,18 @@ final class SharedHandles: Sendable {
       table.breakers[store.path, default: [:]][name] = unsafe OpenBreaker(
         handle: handle, words: words ?? known?.words)
       return unsafe handle
+    }
+  }
+
+  /// The handle for calls that claim something of the breaker with a serial, which is made once.
+  func claiming(
+    _ claim: BreakerClaim, of serial: UInt64, _ make: () -> OpaquePointer
+  ) -> OpaquePointer {
+    unsafe table.withLock { table in
+      if let known = table.claiming[serial]?[claim] { return unsafe known.handle }
+      let made = unsafe make()
+      table.claiming[serial, default: [:]][claim] = unsafe OpenBreaker(handle: made)
+      return unsafe made
     }
   }
 

@@ -16,8 +16,20 @@ enum Given {
 
   private static let longest: Int64 = 365 * 86_400 * 1_000_000_000
 
+  /// The flags of `sb_enter`.
+  @inline(__always) static var flagsOfEntering: UInt32 {
+    UInt32(SB_NOWAIT.rawValue | SB_SURROUND.rawValue | SB_UNLIMITED.rawValue)
+  }
+
+  /// The flags of `sb_turn_open` and `sb_turn_take`.
+  static var flagsOfTurns: UInt32 { UInt32(SB_NOWAIT.rawValue | SB_SURROUND.rawValue) }
+
   static func flags(_ flags: UInt32, allowed: sb_flags) throws(Failure) {
-    guard flags & ~UInt32(allowed.rawValue) == 0 else {
+    try self.flags(flags, allowed: UInt32(allowed.rawValue))
+  }
+
+  static func flags(_ flags: UInt32, allowed: UInt32) throws(Failure) {
+    guard flags & ~allowed == 0 else {
       throw .argument("the flags are \(flags): combine those that the function knows")
     }
   }

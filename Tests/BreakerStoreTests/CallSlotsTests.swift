@@ -81,7 +81,7 @@ import Testing
     isWanted.withLock { $0 = false }
     while answer.withLock({ $0 }) == nil { slots.wakeAll() }
     threads.join()
-    #expect(answer.withLock { $0 } == .busy)
+    #expect(answer.withLock { $0 } == .unwanted)
     #expect(slots.end(held))
     #expect(slots.enter(CallClaim(), terms).held != nil)
   }
@@ -154,7 +154,7 @@ extension SlotEntry {
   var held: HeldSlot? {
     switch self {
     case .begun(let held): held
-    case .busy, .outdated, .unknown: nil
+    case .busy, .unwanted, .outdated, .unknown: nil
     }
   }
 }

@@ -304,7 +304,7 @@ extension SlotBlock {
   func begun(_ claim: CallClaim = CallClaim(), terms: SlotTerms) -> HeldSlot? {
     switch enter(claim, terms) {
     case .begun(let held): held
-    case .busy, .outdated, .unknown: nil
+    case .busy, .unwanted, .outdated, .unknown: nil
     }
   }
 }

@@ -65,6 +65,7 @@ extension Worker {
       heldSlots.append(held)
       return "begun"
     case .busy: return "busy"
+    case .unwanted: return "unwanted"
     case .outdated: return "outdated"
     case .unknown: return "unknown"
     }

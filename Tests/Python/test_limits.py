@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import threading
 import time
 
 from shared_breaker import Rejected, SharedStore
-from support import Resource, StoreTestCase, eventually
+from support import Resource, StoreTestCase, eventually, in_child, stop, threads
 
 # Another process that has a call under way until a line comes.
 HOLD_A_CALL = """
@@ -52,10 +53,15 @@ class Limits(StoreTestCase):
             holder.kill()
             holder.communicate()
 
-    def assert_busy(self):
+    def assert_outside(self):
+        """Assert that this code is not inside of the call that has the only room."""
         with self.assertRaises(Rejected) as caught, self.gpu:
             self.fail("the work was run")
         self.assertEqual(caught.exception.cause, "busy")
+
+    def assert_busy(self):
+        """Assert that others find no room."""
+        contextvars.Context().run(self.assert_outside)
 
     def assert_free(self):
         with self.gpu:
@@ -163,17 +169,113 @@ class Limits(StoreTestCase):
                 raise Resource("down")
 
         async def main():
-            async with gpu:
-                tasks = [asyncio.create_task(work()) for _ in range(30)]
-                ticks = 0
-                for _ in range(100):
-                    await asyncio.sleep(0)
-                    ticks += 1
-                self.assertEqual((now, ticks), (0, 100))
+            permit = await gpu.acquire_async()
+            tasks = [asyncio.create_task(work()) for _ in range(30)]
+            ticks = 0
+            for _ in range(100):
+                await asyncio.sleep(0)
+                ticks += 1
+            self.assertEqual((now, ticks), (0, 100))
+            await permit.report_async()
             return await asyncio.gather(*tasks, return_exceptions=True)
 
         self.assertTrue(all(isinstance(one, Resource) for one in asyncio.run(main())))
         self.assertEqual(most, 1)
+
+    def test_coroutines_wait_without_threads(self):
+        gpu = self.patient(max_failures=1000)
+
+        @gpu
+        async def work(number):
+            order.append(number)
+
+        async def block(number):
+            async with gpu:
+                order.append(number)
+
+        async def two_steps(number):
+            permit = await gpu.acquire_async()
+            order.append(number)
+            await permit.report_async("success")
+
+        async def main():
+            async with gpu:
+                # In a context of its own: this one is inside.
+                tasks = []
+                for number in range(300):
+                    kind = (work, block, two_steps)[number % 3]
+                    tasks.append(
+                        asyncio.create_task(kind(number), context=contextvars.Context()))
+                    while gpu.snapshot()["limit"]["waiting"] <= number:
+                        await asyncio.sleep(0)
+                most = threads()
+            await asyncio.gather(*tasks)
+            return most
+
+        order = []
+        before = threads()
+        most = asyncio.run(main())
+        # Four for the file, and one that waits for all.
+        self.assertLessEqual(most, before + 5)
+        self.assertEqual(order, list(range(300)))
+
+    def test_a_cancelled_coroutine_leaves_at_once(self):
+        gpu = self.patient()
+
+        async def work():
+            async with gpu:
+                self.fail("the work was run")
+
+        async def main():
+            permit = await gpu.acquire_async()
+            for _ in range(20):
+                task = asyncio.create_task(work())
+                while gpu.snapshot()["limit"]["waiting"] != 1:
+                    await asyncio.sleep(0)
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+                self.assertEqual(gpu.snapshot()["limit"]["waiting"], 0)
+            # One whose turn has come when it is cancelled gives its room back.
+            task = asyncio.create_task(work())
+            while gpu.snapshot()["limit"]["waiting"] != 1:
+                await asyncio.sleep(0)
+            await permit.report_async("success")
+            eventually(lambda: self.in_use(gpu) == 1)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            self.assertEqual(self.in_use(gpu), 0)
+
+        asyncio.run(main())
+
+    def test_coroutines_that_wait_learn_what_becomes_of_the_breaker(self):
+        gpu = self.patient()
+
+        async def work():
+            async with gpu:
+                return 42
+
+        async def main():
+            permit = await gpu.acquire_async()
+            task = asyncio.create_task(work())
+            while gpu.snapshot()["limit"]["waiting"] != 1:
+                await asyncio.sleep(0)
+            self.run_python("from shared_breaker import breaker; breaker('gpu').trip()")
+            with self.assertRaises(Rejected) as caught:
+                await task
+            self.assertEqual(caught.exception.cause, "open")
+            gpu.reset()
+            task = asyncio.create_task(work())
+            while gpu.snapshot()["limit"]["waiting"] != 1:
+                await asyncio.sleep(0)
+            self.run_python(
+                "from shared_breaker import breaker; breaker('gpu').force('observe'); "
+                "breaker('gpu').force('automatic')")
+            await permit.report_async("ignored")
+            self.assertEqual(await task, 42)
+
+        asyncio.run(main())
 
     def test_a_coroutine_that_is_cancelled_gives_its_place_up(self):
         gpu = self.patient(queue=1)
@@ -183,21 +285,22 @@ class Limits(StoreTestCase):
                 self.fail("the work was run")
 
         async def main():
-            async with gpu:
-                waiting = asyncio.create_task(work())
-                # There is one place in the queue, so that the next one is rejected.
-                while True:
-                    await asyncio.sleep(0.001)
-                    try:
-                        async with asyncio.timeout(0.001):
-                            await work()
-                    except TimeoutError:
-                        continue
-                    except Rejected:
-                        break
-                waiting.cancel()
-                with self.assertRaises(asyncio.CancelledError):
-                    await waiting
+            permit = await gpu.acquire_async()
+            waiting = asyncio.create_task(work())
+            # There is one place in the queue, so that the next one is rejected.
+            while True:
+                await asyncio.sleep(0.001)
+                try:
+                    async with asyncio.timeout(0.001):
+                        await work()
+                except TimeoutError:
+                    continue
+                except Rejected:
+                    break
+            waiting.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await waiting
+            await permit.report_async()
             async with asyncio.timeout(60):
                 async with gpu:
                     pass
@@ -276,9 +379,371 @@ class Limits(StoreTestCase):
         totals = self.totals("gpu")
         self.assertEqual((totals["failures"], totals["successes"] > 0), (1, True))
 
+    def test_heavy_calls_take_all_of_their_units(self):
+        gpu = self.store.breaker("heavy", max_concurrent=4)
+        heavy = gpu.claiming(units=3)
+
+        @heavy
+        def function():
+            return self.in_use(gpu)
+
+        @heavy
+        def generator():
+            yield self.in_use(gpu)
+
+        @heavy
+        async def coroutine():
+            return self.in_use(gpu)
+
+        async def main():
+            async with heavy:
+                self.assertEqual(self.in_use(gpu), 3)
+            permit = await heavy.acquire_async()
+            self.assertEqual(self.in_use(gpu), 3)
+            await permit.report_async("success")
+            return await coroutine()
+
+        with heavy:
+            self.assertEqual(self.in_use(gpu), 3)
+            beside = contextvars.Context()
+            with self.assertRaises(Rejected):
+                beside.run(heavy.acquire)
+            self.assertEqual(beside.run(gpu.call, self.in_use, gpu), 4)
+        self.assertEqual(function(), 3)
+        self.assertEqual(list(generator()), [3])
+        self.assertEqual(heavy.call(self.in_use, gpu), 3)
+        self.assertEqual(asyncio.run(main()), 3)
+        permit = heavy.acquire()
+        self.assertEqual((self.in_use(gpu), permit.breaker), (3, heavy))
+        del permit
+        # More than the limit is all of it, and it is not added to what another one claims.
+        self.assertEqual(heavy.claiming(units=2**40).call(self.in_use, gpu), 4)
+        self.assertEqual(heavy.claiming().call(self.in_use, gpu), 1)
+        self.assertEqual(self.in_use(gpu), 0)
+
+    def test_background_calls_leave_the_reserve_to_others(self):
+        gpu = self.store.breaker("background", max_concurrent=2, reserve=1)
+        training = gpu.claiming(background=True)
+        with training:
+            with self.assertRaises(Rejected):
+                contextvars.Context().run(training.acquire)
+            contextvars.Context().run(gpu.call, lambda: self.assertEqual(self.in_use(gpu), 2))
+
+    def test_a_breaker_that_claims_is_the_same_breaker(self):
+        gpu = self.store.breaker("same", max_failures=1, ignore=KeyError)
+        heavy = gpu.claiming(2, True)
+        self.assertEqual((heavy.name, heavy.store, heavy.state), ("same", self.store, "closed"))
+        self.assertEqual(repr(heavy), "<Breaker 'same', 2 units, in the background>")
+        self.assertEqual(repr(heavy.claiming()), "<Breaker 'same'>")
+        heard = []
+        heavy.listen(lambda event: heard.append((event.before, event.after)))
+        with self.assertRaises(KeyError), heavy:
+            raise KeyError
+        self.let_fail(heavy)
+        self.assertEqual((gpu.state, heard), ("open", [("closed", "open")]))
+        heavy.reset()
+        gpu.claiming().trip()
+        self.assertEqual(heard[1:], [("open", "closed"), ("closed", "open")])
+
+    def test_what_a_call_cannot_claim_is_told(self):
+        for units in (0, -1):
+            with self.assertRaisesRegex(ValueError, f"1 unit or more, not {units}"):
+                self.gpu.claiming(units=units)
+        for units in ("2", 1.5, None):
+            with self.assertRaises(TypeError):
+                self.gpu.claiming(units=units)
+
+    def test_breakers_of_a_closed_store_still_claim(self):
+        self.store.close()
+        with self.gpu.claiming(units=2):
+            pass
+
+    def assert_nested(self):
+        """Assert that this code is inside of a call, which has the only room."""
+        with self.gpu:
+            self.assertEqual(self.in_use(self.gpu), 1)
+            with self.gpu.claiming(units=3):
+                self.assertEqual(self.in_use(self.gpu), 1)
+        self.gpu.acquire().report("success")
+        self.assertEqual(self.in_use(self.gpu), 1)
+
+    def test_a_call_inside_of_a_call_uses_its_room(self):
+        @self.gpu
+        def function():
+            self.assert_nested()
+
+        @self.gpu
+        def fails():
+            self.assert_nested()
+            raise Resource("down")
+
+        self.gpu.reset()
+        with self.gpu:
+            self.assert_nested()
+            function()
+            self.gpu.call(self.assert_nested)
+        function()
+        with self.assertRaises(Resource):
+            fails()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.gpu)
+            self.assert_nested()
+
+        @contextlib.contextmanager
+        def busy():
+            with self.gpu:
+                yield
+
+        with busy():
+            self.assert_nested()
+        # Nothing of them is left.
+        self.assertEqual(self.in_use(self.gpu), 0)
+        permit = self.gpu.acquire()
+        self.assert_outside()
+        del permit
+
+    def test_other_breakers_may_lie_between(self):
+        disk = self.store.breaker("disk", max_concurrent=1)
+        with self.gpu, disk, self.gpu, disk:
+            self.assert_nested()
+            self.assertEqual(self.in_use(disk), 1)
+        # Another object of the same name is the same breaker.
+        with self.gpu, self.store.breaker("gpu"):
+            self.assert_nested()
+
+    def test_another_thread_is_not_inside(self):
+        with self.gpu:
+            thread = threading.Thread(target=self.assert_outside)
+            thread.start()
+            thread.join()
+
+    def test_coroutines_are_inside_as_their_tasks_are(self):
+        @self.gpu
+        async def coroutine():
+            self.assert_nested()
+            await asyncio.sleep(0)
+            async with self.gpu:
+                self.assert_nested()
+            permit = await self.gpu.acquire_async()
+            await permit.report_async("success")
+            await asyncio.gather(child(), asyncio.to_thread(self.assert_nested))
+
+        async def child():
+            await asyncio.sleep(0)
+            self.assert_nested()
+
+        async def outlive(ended):
+            self.assert_nested()
+            await ended.wait()
+            async with self.gpu:
+                self.assertEqual(self.in_use(self.gpu), 1)
+                task = asyncio.create_task(other())
+                await task
+
+        async def other():
+            self.assert_nested()
+
+        async def beside():
+            with self.assertRaises(Rejected):
+                async with self.gpu:
+                    self.fail("the work was run")
+
+        async def main():
+            self.assertEqual(self.in_use(self.gpu), 0)
+            await coroutine()
+            ended = asyncio.Event()
+            rival = asyncio.create_task(asyncio.sleep(0))
+            async with self.gpu:
+                await child()
+                late = asyncio.create_task(outlive(ended))
+                await asyncio.sleep(0)
+            await rival
+            holder = await self.gpu.acquire_async()
+            # The task that outlives its call has nothing left of it.
+            task = asyncio.create_task(beside())
+            await task
+            await holder.report_async("success")
+            ended.set()
+            await late
+
+        asyncio.run(main())
+        self.assertEqual(self.in_use(self.gpu), 0)
+
+    def test_tasks_beside_each_other_are_not_inside(self):
+        gpu = self.patient()
+        most = now = 0
+
+        @gpu
+        async def work():
+            nonlocal most, now
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0)
+            async with gpu:
+                await asyncio.sleep(0)
+            now -= 1
+
+        async def main():
+            await asyncio.gather(*(work() for _ in range(10)))
+            # Each of these has its permit before the next one is called, and one context calls them all.
+            held = gpu.call(lambda: asyncio.sleep(0))
+            with self.assertRaises(Rejected):
+                self.store.breaker("gpu", max_concurrent=1).call(lambda: asyncio.sleep(0))
+            await held
+
+        asyncio.run(main())
+        self.assertEqual(most, 1)
+
+    def test_a_stream_is_inside_and_its_consumer_is_not(self):
+        @self.gpu
+        def stream():
+            try:
+                self.assert_nested()
+                got = yield 1
+                self.assertEqual(got, "sent")
+                self.assert_nested()
+                try:
+                    yield 2
+                except KeyError:
+                    self.assert_nested()
+                yield 3
+            finally:
+                self.assert_nested()
+            return 4
+
+        @self.gpu
+        async def async_stream():
+            try:
+                self.assert_nested()
+                got = yield 1
+                self.assertEqual(got, "sent")
+                await asyncio.sleep(0)
+                self.assert_nested()
+                try:
+                    yield 2
+                except KeyError:
+                    self.assert_nested()
+                yield 3
+            finally:
+                self.assert_nested()
+
+        def made():
+            return stream.__wrapped__()
+
+        async def main():
+            running = async_stream()
+            self.assertEqual(await running.asend(None), 1)
+            self.assert_outside()
+            self.assertEqual(await running.asend("sent"), 2)
+            self.assert_outside()
+            self.assertEqual(await running.athrow(KeyError()), 3)
+            self.assert_outside()
+            await running.aclose()
+            self.assert_free()
+
+        for make in (stream, lambda: self.gpu.call(made)):
+            running = make()
+            self.assertEqual(next(running), 1)
+            self.assert_outside()
+            self.assertEqual(running.send("sent"), 2)
+            self.assert_outside()
+            self.assertEqual(running.throw(KeyError()), 3)
+            self.assert_outside()
+            with self.assertRaises(StopIteration) as caught:
+                next(running)
+            self.assertEqual(caught.exception.value, 4)
+            self.assert_free()
+            running = make()
+            next(running)
+            running.close()
+            self.assert_free()
+        asyncio.run(main())
+
+    def test_a_stream_inside_of_a_call_leaves_its_consumer_inside(self):
+        @self.gpu
+        def stream():
+            self.assert_nested()
+            yield
+            self.assert_nested()
+
+        with self.gpu:
+            for _ in stream():
+                self.assert_nested()
+            self.assert_nested()
+
+    def test_a_child_of_a_fork_is_not_inside(self):
+        with self.gpu:
+            self.assertEqual(in_child(self.is_free), 0)
+            self.assert_nested()
+
+    def test_a_program_that_is_started_inside_of_a_call_uses_its_room(self):
+        program = """
+import sys
+from shared_breaker import Rejected, SharedStore
+store = SharedStore(sys.argv[1])
+gpu = store.breaker("gpu")
+for line in sys.stdin:
+    try:
+        with gpu:
+            environment = gpu.environment
+        print("ran", environment, flush=True)
+    except Rejected as rejected:
+        print(rejected.cause, flush=True)
+"""
+        disk = self.store.breaker("disk", max_concurrent=1)
+        self.assertEqual(self.gpu.environment, {})
+        with self.gpu, disk:
+            # It names both calls.
+            environment = disk.environment
+            self.assertEqual(list(environment), ["SHARED_BREAKER_INSIDE"])
+            self.assertEqual(len(environment["SHARED_BREAKER_INSIDE"].split()), 2)
+            with self.gpu:
+                self.assertEqual(self.gpu.environment, environment)
+            inside = subprocess.Popen(
+                [sys.executable, "-c", program, self.path], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
+            self.addCleanup(stop, inside)
+
+            def ask():
+                inside.stdin.write("\n")
+                inside.stdin.flush()
+                return inside.stdout.readline().strip()
+
+            self.assertEqual(ask(), "ran {}")
+            self.assertEqual(self.in_use(self.gpu), 1)
+        self.assertEqual(self.gpu.environment, {})
+        # It has outlived the call, and has nothing left of it.
+        self.assertRegex(ask(), "^ran {.+}$")
+        permit = self.gpu.acquire()
+        self.assertEqual(ask(), "busy")
+        self.assertNotEqual(permit.environment, environment)
+        permit.report("success")
+        self.assertEqual(permit.environment, {})
+        plain = self.store.breaker("plain")
+        with plain:
+            self.assertEqual(plain.environment, {})
+
+    def test_a_call_that_has_to_wait_for_the_file_knows_what_it_is_inside_of(self):
+        async def main():
+            async with self.gpu:
+                # Another process changes the breaker, so the next call reads the file in another thread.
+                self.run_python(
+                    "from shared_breaker import breaker; breaker('gpu').force('observe'); "
+                    "breaker('gpu').force('automatic')")
+                async with self.gpu:
+                    self.assertEqual(self.in_use(self.gpu), 1)
+                self.run_python("from shared_breaker import breaker; breaker('gpu').reset()")
+                self.assert_nested()
+
+        asyncio.run(main())
+
+    def in_use(self, breaker):
+        return breaker.snapshot()["limit"]["in_use"]
+
     def is_free(self):
         with contextlib.suppress(Rejected), self.gpu:
             return True
+        return False
 
     def is_open(self):
         with contextlib.suppress(Rejected), self.gpu:

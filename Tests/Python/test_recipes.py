@@ -124,13 +124,8 @@ class Guide(unittest.TestCase):
 
 class SharingALimit(Recipe):
     def test_the_example_of_the_guide_answers_and_says_when_it_is_busy(self):
-        guide = (GUIDES / "SharingALimit.md").read_text()
-        examples = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
-        self.assertEqual(len(examples), 1)
-        shared_breaker._default = None
-        self.addCleanup(setattr, shared_breaker, "_default", None)
         names = {"ask": str.upper}
-        exec(examples[0], names)
+        exec(self.examples()[0], names)
         self.assertEqual(names["answer"]("why"), "WHY")
         # Declared last, so it is in force: so long a wait would be no test.
         model = shared_breaker.breaker("model", max_concurrent=4, queue_timeout=0.001)
@@ -139,6 +134,26 @@ class SharingALimit(Recipe):
         for permit in permits:
             permit.report("success")
         self.assertEqual(names["answer"]("why"), "WHY")
+
+    def test_the_other_examples_claim_units_and_start_a_command_inside_of_a_call(self):
+        heavy, inside = self.examples()[1:]
+        gpu = shared_breaker.breaker("gpu", max_concurrent=4)
+        units = []
+        program = "import os, sys; sys.exit(0 if os.environ['SHARED_BREAKER_INSIDE'] else 1)"
+        names = {
+            "gpu": gpu, "os": os, "subprocess": subprocess, "command": [sys.executable, "-c", program],
+            "train": lambda: units.append(gpu.snapshot()["limit"]["in_use"])}
+        exec(heavy, names)
+        self.assertEqual(units, [2])
+        exec(inside.replace("subprocess.run(", "done = subprocess.run("), names)
+        self.assertEqual(names["done"].returncode, 0)
+
+    def examples(self):
+        """Return the programs of the guide, which use the default store."""
+        shared_breaker._default = None
+        self.addCleanup(setattr, shared_breaker, "_default", None)
+        guide = (GUIDES / "SharingALimit.md").read_text()
+        return re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
 
 
 # An application of which one request hangs.

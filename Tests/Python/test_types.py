@@ -26,6 +26,12 @@ def charge(order: int, *, twice: bool = False) -> str:
 async def charge_async(order: int) -> bytes:
     return b""
 
+gpu: Breaker = payments.claiming(units=2, background=True)
+
+@gpu
+def train(epochs: int) -> int:
+    return epochs
+
 def work() -> float | None:
     try:
         with payments:

@@ -273,6 +273,29 @@ import Testing
     #expect(try plain.acquire().environment.isEmpty)
   }
 
+  @Test func `a permit inside of calls names all of them to a command`() throws {
+    let store = try Stage().sharedStore()
+    let policy = BreakerPolicy(maxConcurrent: 1)
+    let (gpu, disk) = (
+      try store.breaker("gpu", policy: policy), try store.breaker("disk", policy: policy)
+    )
+    try gpu.run {}
+    try disk.run {}
+    func named(_ breaker: Breaker) throws -> Int {
+      let environment = try breaker.acquire().environment
+      return environment["SHARED_BREAKER_INSIDE"]?.split(separator: " ").count ?? 0
+    }
+    try gpu.run { () throws in
+      #expect(try named(gpu) == 1)
+      try disk.run { () throws in
+        #expect(try named(disk) == 2)
+        #expect(try named(gpu) == 2)
+      }
+      #expect(try named(disk) == 2)
+    }
+    #expect(try named(disk) == 1)
+  }
+
   @Test(.timeLimit(.minutes(60)))
   func `processes go on sharing their limit while another one holds the store`() throws {
     let stage = try Stage()

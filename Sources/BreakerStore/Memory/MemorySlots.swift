@@ -70,6 +70,7 @@ package final class MemoryBreakerSlots: CallSlots {
     switch table.enter(claim, terms, by: owner, wait: wait) {
     case .begun(let call): .begun(HeldSlot(number: call, of: number))
     case .busy: .busy
+    case .unwanted: .unwanted
     case .outdated: .outdated
     }
   }
@@ -82,9 +83,14 @@ package final class MemoryBreakerSlots: CallSlots {
     if let held = take(claim, terms) { return .answered(.begun(held)) }
     let isWanted = Guarded(true)
     let patient = SlotWait(
-      until: wait.until, while: { isWanted.withLock { $0 } && wait.isWanted() })
+      until: wait.until, while: { isWanted.withLock { $0 } && wait.isWanted() },
+      asleep: { HelperGate.outside($0) })
     let isStarted = SystemThread.startDetached("breaker-queue") { [self] in
-      answer(enter(claim, terms, wait: patient))
+      HelperGate.inside {
+        let entry = enter(claim, terms, wait: patient)
+        // Who has given up is told that there is no room.
+        answer(entry == .unwanted && !isWanted.withLock { $0 } ? .busy : entry)
+      }
     }
     guard isStarted else { return .answered(.busy) }
     return .waiting { [self] in
@@ -166,6 +172,7 @@ private final class MemorySlotTable: @unchecked Sendable {
   enum Entry {
     case begun(Int64)
     case busy
+    case unwanted
     case outdated
   }
 
@@ -336,16 +343,33 @@ extension MemorySlotTable {
       }
       // Code of the caller, which takes locks of its own.
       lock.unlock()
-      let goesOn = wait.isWanted() && !Patience.isOver(at: wait.until)
+      let refusal = wait.refusal
       lock.lock()
       if let call = begin(ticket) {
         hasBegun = true
         return .begun(call)
       }
-      guard goesOn else { return .busy }
-      let end = min(wait.until, Patience.monotonicNanoseconds() + Self.tick)
-      if !sleeper.wait(lock, until: end) { _ = expire() }
+      switch refusal {
+      case nil: break
+      case .unwanted?: return .unwanted
+      case .busy?, .begun?, .outdated?, .unknown?: return .busy
+      }
+      if !sleep(sleeper, ticket, wait) { _ = expire() }
     }
+  }
+
+  /// Sleeps until the turn of a ticket; false if a tick is over first.
+  ///
+  /// The caller's code around the sleep takes locks of its own, so this one is free then.
+  private func sleep(_ sleeper: ThreadWaker, _ ticket: Int64, _ wait: SlotWait) -> Bool {
+    let end = min(wait.until, Patience.monotonicNanoseconds() + Self.tick)
+    var isWoken = true
+    lock.unlock()
+    wait.asleep {
+      lock.withLock { if table?.due != ticket { isWoken = sleeper.wait(lock, until: end) } }
+    }
+    lock.lock()
+    return isWoken
   }
 
   /// Frees what the dead have left; false if there is nothing.

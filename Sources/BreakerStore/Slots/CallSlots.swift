@@ -142,6 +142,11 @@ package struct HeldSlot: Sendable, Hashable {
     self.bits = bits
   }
 
+  /// Whether the bits of two calls name the same slots of this process, those of one breaker.
+  package static func isOfSameSlots(_ one: UInt64, _ other: UInt64) -> Bool {
+    (one ^ other) >> blockShift & SlotNumber.mask == 0
+  }
+
   var index: Int { Int(bits >> Self.indexShift & Self.indexMask) }
   var priority: CallPriority { bits & Self.background != 0 ? .background : .ordinary }
   var serial: UInt32 { UInt32(bits >> Self.serialShift) }
@@ -199,12 +204,17 @@ package enum QueuedCall: Sendable {
 package enum SlotEntry: Sendable, Hashable {
   case begun(HeldSlot)
 
-  /// There is no room, and no place to wait, or the wait is over.
+  /// There is no room, and no place to wait, or the time for the wait is over.
   case busy
+
+  /// The caller was asked whether it still wants to wait, and does not.
+  case unwanted
 
   /// Later terms are in force: the caller has to look at the policy again.
   case outdated
 
   /// The table of owners is full.
   case unknown
+
+  var hasBegun: Bool { if case .begun = self { true } else { false } }
 }

@@ -35,7 +35,9 @@ final class SlotDispatcher: @unchecked Sendable {
       guard !waiter.isOver else { return true }
       waiting.append(waiter)
       if isRunning { return true }
-      isRunning = SystemThread.startDetached("breaker-queue") { [self, owners] in run(owners) }
+      isRunning = SystemThread.startDetached("breaker-queue") { [self, owners] in
+        HelperGate.inside { run(owners) }
+      }
       if !isRunning { waiting.removeLast() }
       return isRunning
     }
@@ -68,8 +70,8 @@ final class SlotDispatcher: @unchecked Sendable {
       }
       guard !now.isEmpty else { return }
       let nextLook = attend(now)
-      owners.awaitOwnBell(
-        heard, until: min(nextLook, Patience.monotonicNanoseconds() + Self.longestSleep))
+      let end = min(nextLook, Patience.monotonicNanoseconds() + Self.longestSleep)
+      HelperGate.outside { owners.awaitOwnBell(heard, until: end) }
     }
   }
 
@@ -86,8 +88,8 @@ final class SlotDispatcher: @unchecked Sendable {
       }
       while let due = block.due, let waiter = left[due.index], waiter.caller.word == due.word {
         left[due.index] = nil
-        guard waiter.isWanted else {
-          end(waiter, with: .busy)
+        if let refusal = waiter.wait.refusal {
+          end(waiter, with: refusal)
           continue
         }
         guard let held = block.takeWithCare(waiter.claim, waiter.owner) else {
@@ -96,8 +98,9 @@ final class SlotDispatcher: @unchecked Sendable {
         }
         end(waiter, with: .begun(held))
       }
-      for waiter in left.values where !waiter.isWanted {
-        end(waiter, with: .busy)
+      for waiter in left.values {
+        guard let refusal = waiter.wait.refusal else { continue }
+        end(waiter, with: refusal)
         left[waiter.caller.index] = nil
       }
       for waiter in left.values { nextLook = min(nextLook, waiter.wait.until) }
@@ -136,13 +139,9 @@ final class SlotWaiter: @unchecked Sendable {
     self.answer = answer
   }
 
-  fileprivate var isWanted: Bool {
-    wait.isWanted() && Patience.monotonicNanoseconds() < wait.until
-  }
-
   fileprivate func end(with entry: SlotEntry) {
     block.leave(caller)
-    block.noteWait(Patience.monotonicNanoseconds() - start, hasBegun: entry != .busy)
+    block.noteWait(Patience.monotonicNanoseconds() - start, hasBegun: entry.hasBegun)
     answer(entry)
   }
 }

@@ -29,6 +29,12 @@ package struct SlotWait: Sendable {
     self.asleep = asleep
   }
 
+  /// Why the caller goes on without its turn; nil if it waits on.
+  var refusal: SlotEntry? {
+    if Patience.isOver(at: until) { return .busy }
+    return isWanted() ? nil : .unwanted
+  }
+
   /// When a wait that begins now and lasts at most so long ends.
   package static func end(ofAtMost timeout: Duration) -> Int64 {
     Patience.deadline(after: timeout)
@@ -53,7 +59,7 @@ extension SlotBlock {
     if waiting(before: caller) >= terms.places { return .busy }
     let start = Patience.monotonicNanoseconds()
     let entry = attend(caller, claim, own, wait)
-    noteWait(Patience.monotonicNanoseconds() - start, hasBegun: entry != .busy)
+    noteWait(Patience.monotonicNanoseconds() - start, hasBegun: entry.hasBegun)
     return entry
   }
 
@@ -79,7 +85,7 @@ extension SlotBlock {
       let heard = unsafe sb_bell(waiter(caller.index, .bell))
       guard isPresent(caller) else { return .busy }
       if first?.index == caller.index, let held = takeWithCare(claim, own) { return .begun(held) }
-      guard wait.isWanted(), !Patience.isOver(at: wait.until) else { return .busy }
+      if let refusal = wait.refusal { return refusal }
       if lookAfterAll(but: caller.index) { continue }
       let isWatching = isWatching { $0 == caller.index }
       let end = min(wait.until, SlotWatch.nextLook(isWatching: isWatching))

@@ -142,6 +142,19 @@ static Block *take_listed_block(Breaker *self) {
   return found;
 }
 
+// Returns the room that the latest block of the caller's frame has taken; 0 if it has taken none.
+uint64_t sb_room_of_block(Breaker *self) {
+  uint64_t room = 0;
+  // A breaker without a limit has no variable of rooms.
+  if (!self->get_room || self->forks != sb_forks) return 0;
+  PyObject *frame = sb_current_frame();
+  Block *block = self->blocks;
+  while (block && block->frame != frame) block = block->next;
+  Py_DECREF(frame);
+  if (block) return sb_has_room(&block->permit, &room) ? room : 0;
+  return self->shared_count && sb_has_room(&self->shared, &room) ? room : 0;
+}
+
 // Takes the permit of the block that is left; false if there is none, as for a parent's block. It may leave
 // an exception from outside, and keeps one that is set.
 bool sb_take_block(Breaker *self, sb_permit *permit) {

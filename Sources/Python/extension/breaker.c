@@ -34,6 +34,34 @@ static PyObject *breaker_new(PyTypeObject *type, PyObject *args, PyObject *keywo
   return (PyObject *)self;
 }
 
+// _claim(units, background) -> the same breaker for calls that take several units of its limit, or that can wait.
+static PyObject *claim(PyObject *object, PyObject *args) {
+  Breaker *self = (Breaker *)object;
+  int units, is_in_background, code;
+  if (!PyArg_ParseTuple(args, "ip", &units, &is_in_background)) return NULL;
+  sb_breaker *handle = NULL;
+  WITHOUT_GIL(code, sb_breaker_claiming(self->handle, units, is_in_background ? SB_BACKGROUND : 0,
+                                        &handle));
+  if (code != SB_OK) return sb_raise(self->state, code);
+  PyTypeObject *type = Py_TYPE(object);
+  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  Breaker *claiming = (Breaker *)allocate(type, 0);
+  if (!claiming) {
+    sb_breaker_free(handle);
+    return NULL;
+  }
+  claiming->state = self->state;
+  claiming->module = Py_NewRef(self->module);
+  claiming->handle = handle;
+  claiming->name = Py_NewRef(self->name);
+  claiming->store = Py_NewRef(self->store);
+  claiming->judge = Py_NewRef(self->judge);
+  claiming->judge_result = Py_XNewRef(self->judge_result);
+  claiming->logged_state = self->logged_state;
+  sb_forget_blocks(claiming);
+  return (PyObject *)claiming;
+}
+
 static int breaker_traverse(PyObject *object, visitproc visit, void *arg) {
   Breaker *self = (Breaker *)object;
   Py_VISIT(Py_TYPE(object));
@@ -42,6 +70,8 @@ static int breaker_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(self->judge);
   Py_VISIT(self->judge_result);
   Py_VISIT(self->watch);
+  Py_VISIT(self->get_room);
+  Py_VISIT(self->set_room);
   for (Block *block = self->blocks; block; block = block->next) {
     Py_VISIT(block->frame);
     Py_VISIT(block->context);
@@ -65,6 +95,8 @@ static void breaker_dealloc(PyObject *object) {
   Py_CLEAR(self->watch);
   Py_CLEAR(self->judge);
   Py_CLEAR(self->judge_result);
+  Py_CLEAR(self->get_room);
+  Py_CLEAR(self->set_room);
   Py_CLEAR(self->store);
   Py_CLEAR(self->name);
   Py_CLEAR(self->module);
@@ -76,7 +108,11 @@ static void breaker_dealloc(PyObject *object) {
 static PyObject *enter(PyObject *object, PyObject *unused) {
   Breaker *self = (Breaker *)object;
   sb_permit permit = sb_no_permit();
-  if (sb_begin_and_watch(self, &permit) != SB_OK) return NULL;
+  int code = sb_begin_and_watch(self, &permit);
+  if (code != SB_OK) {
+    if (code != SB_LIMITED) return NULL;
+    sb_surround(self, &permit);
+  }
   if (sb_place_block(self, &permit, NULL)) {
     sb_abandon(self, &permit);
     return NULL;
@@ -107,7 +143,7 @@ static PyObject *leave(PyObject *object, PyObject *const *arguments, Py_ssize_t 
 static PyObject *enter_async(PyObject *object, PyObject *unused) {
   Breaker *self = (Breaker *)object;
   sb_permit permit = sb_no_permit();
-  int code = sb_begin_now(self, &permit);
+  int code = sb_begin_now(self, &permit, 0);
   if (code == SB_WOULD_BLOCK) {
     PyObject *frame = sb_current_frame();
     PyObject *coroutine = PyObject_CallMethod(object, "_enter_slowly", "O", frame);
@@ -115,8 +151,11 @@ static PyObject *enter_async(PyObject *object, PyObject *unused) {
     return coroutine;
   }
   if (code != SB_OK) {
-    sb_watch(self);
-    return NULL;
+    if (code != SB_LIMITED) {
+      sb_watch(self);
+      return NULL;
+    }
+    sb_surround(self, &permit);
   }
   if (sb_place_block(self, &permit, NULL)) {
     sb_abandon(self, &permit);
@@ -159,6 +198,7 @@ static PyObject *place(PyObject *object, PyObject *args) {
   if (!PyArg_ParseTuple(args, "OO!", &frame, self->state->permit, &holder)) return NULL;
   sb_permit permit;
   sb_take_permit(holder, &permit);
+  sb_surround(self, &permit);
   if (sb_place_block(self, &permit, frame)) {
     sb_abandon(self, &permit);
     return NULL;
@@ -180,8 +220,23 @@ static PyObject *go_on(PyObject *object, PyObject *args) {
   PyObject *holder, *work;
   if (!PyArg_ParseTuple(args, "O!O", self->state->permit, &holder, &work)) return NULL;
   sb_permit permit;
+  uint64_t room;
   sb_take_permit(holder, &permit);
-  return sb_drive(self, &permit, Py_NewRef(work));
+  return sb_drive(self, &permit, sb_has_room(&permit, &room) ? SB_LIMITED : SB_OK, Py_NewRef(work));
+}
+
+// _room_of_block() -> the room that the block of the caller has taken; 0 if it has taken none.
+static PyObject *room_of_block(PyObject *object, PyObject *unused) {
+  return PyLong_FromUnsignedLongLong(sb_room_of_block((Breaker *)object));
+}
+
+// _move_to(room) -> the room that the running task was inside of; from now on it is inside of the other one.
+static PyObject *move_to(PyObject *object, PyObject *number) {
+  Breaker *self = (Breaker *)object;
+  uint64_t room = PyLong_AsUnsignedLongLong(number), before = sb_room_around(self);
+  if (PyErr_Occurred()) return NULL;
+  sb_move_to(self, room);
+  return PyLong_FromUnsignedLongLong(before);
 }
 
 // _exchange(other): lets each of two breakers be the other one from now on, for a test.
@@ -279,9 +334,12 @@ static PyMethodDef methods[] = {
     {"call", (PyCFunction)(void *)sb_call, METH_FASTCALL | METH_KEYWORDS,
      "call(function, /, *args, **kwargs)\n--\n\n"
      "Call a function behind the breaker, and return what it returns."},
+    {"_claim", claim, METH_VARARGS, NULL},
     {"_guard", guard, METH_VARARGS, NULL},
     {"_continue", go_on, METH_VARARGS, NULL},
     {"_place", place, METH_VARARGS, NULL},
+    {"_room_of_block", room_of_block, METH_NOARGS, NULL},
+    {"_move_to", move_to, METH_O, NULL},
     {"_exchange", exchange, METH_O, NULL},
     {"_reset", reset, METH_O, NULL},
     {"_trip", trip, METH_VARARGS, NULL},

@@ -74,7 +74,8 @@ int sb_watch_failure(Breaker *self, int code, const Ending *ending) {
   return watch_ending(self, code, ending) ? INTERRUPTED : status;
 }
 
-static int entered(Breaker *self, int code, const sb_rejection *rejection) {
+// Returns what a code of sb_enter() means for a call: SB_OK, SB_WOULD_BLOCK, or another code with an exception.
+int sb_entered(Breaker *self, int code, const sb_rejection *rejection) {
   // Work goes on without the breaker after its store was closed, as at the end of a program.
   if (code == SB_OK || code == SB_ERR_CLOSED) return SB_OK;
   if (code == SB_REJECTED) {
@@ -91,33 +92,46 @@ static int give_up(Breaker *self, sb_permit *permit) {
   return INTERRUPTED;
 }
 
-// Takes a permit if that needs no file. Returns SB_OK, SB_WOULD_BLOCK, or another code with an
-// exception.
-int sb_begin_now(Breaker *self, sb_permit *permit) {
+// Takes a permit under a limit if that needs no file. Returns as sb_begin_now() does.
+static int begin_within_limit(Breaker *self, sb_permit *permit, uint64_t room, sb_rejection *rejection) {
+  if (!room) room = sb_room_around(self);
+  int code = sb_enter_inside(self->handle, room, permit, rejection, SB_NOWAIT);
+  if (code == SB_OK && sb_has_room(permit, &room)) return SB_LIMITED;
+  return sb_entered(self, code, rejection);
+}
+
+// Takes a permit if that needs no file. Returns SB_OK; SB_LIMITED if the call has taken room, and may surround what
+// follows; SB_WOULD_BLOCK; or another code with an exception. `room` is that of the call that it is inside of; 0 for
+// that of the running task.
+int sb_begin_now(Breaker *self, sb_permit *permit, uint64_t room) {
   // Not its macro, which would write 256 bytes on each call.
   sb_rejection rejection;
   rejection.size = sizeof rejection;
-  int code = sb_enter(self->handle, permit, &rejection, SB_NOWAIT);
-  return code == SB_OK ? SB_OK : entered(self, code, &rejection);
+  int code = sb_enter(self->handle, permit, &rejection, SB_NOWAIT | SB_UNLIMITED);
+  if (code == SB_OK) return SB_OK;
+  if (code == SB_LIMITED) return begin_within_limit(self, permit, room, &rejection);
+  return sb_entered(self, code, &rejection);
 }
 
-// Takes a permit, and waits for the store if it must. Returns SB_OK, or another code with an
-// exception.
-int sb_begin(Breaker *self, sb_permit *permit) {
-  int code = sb_begin_now(self, permit);
+// Takes a permit, and waits for the store if it must. Returns as sb_begin_now() does, but never SB_WOULD_BLOCK.
+int sb_begin(Breaker *self, sb_permit *permit, uint64_t room) {
+  int code = sb_begin_now(self, permit, room);
   if (code != SB_WOULD_BLOCK) return code;
+  if (!room) room = sb_room_around(self);
   sb_rejection rejection = SB_REJECTION_INIT;
-  INTERRUPTIBLY((Store *)self->store, code, sb_enter(self->handle, permit, &rejection, 0));
-  code = entered(self, code, &rejection);
+  INTERRUPTIBLY((Store *)self->store, code,
+                sb_enter_inside(self->handle, room, permit, &rejection, 0));
+  code = sb_entered(self, code, &rejection);
+  if (code == SB_OK && sb_has_room(permit, &room)) code = SB_LIMITED;
   if (sb_after_waiting(self, permit->kind == SB_PROBE)) return give_up(self, permit);
   return code;
 }
 
 // Takes a permit as sb_begin() does, where listeners may be told.
 int sb_begin_and_watch(Breaker *self, sb_permit *permit) {
-  int code = sb_begin_now(self, permit);
-  if (code == SB_OK) return code;
-  if (code == SB_WOULD_BLOCK) code = sb_begin(self, permit);
+  int code = sb_begin_now(self, permit, 0);
+  if (code == SB_OK || code == SB_LIMITED) return code;
+  if (code == SB_WOULD_BLOCK) code = sb_begin(self, permit, 0);
   if (sb_watch(self)) return give_up(self, permit);
   return code;
 }

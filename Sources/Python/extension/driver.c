@@ -20,13 +20,14 @@ typedef struct {
   PyObject *outcome;  // what the work returned, or raised
   bool has_failed;    // whether it raised
   bool is_running;    // whether `inner` is at work this very moment
+  int begun;          // SB_LIMITED if the permit has room, in which the work runs
   Phase phase;
   sb_permit permit;
 } Driver;
 
 // Returns an awaitable that runs the work with a permit, or if that is NULL, asks for one when it is
-// awaited. It takes over the reference to the work.
-PyObject *sb_drive(Breaker *breaker, const sb_permit *permit, PyObject *work) {
+// awaited. `begun` is what the permit's sb_begin() has returned. It takes over the reference to the work.
+PyObject *sb_drive(Breaker *breaker, const sb_permit *permit, int begun, PyObject *work) {
   State *state = breaker->state;
   Driver *self;
   // Memory of drivers that have ended, because each call takes one.
@@ -44,6 +45,7 @@ PyObject *sb_drive(Breaker *breaker, const sb_permit *permit, PyObject *work) {
   self->work = work;
   self->inner = self->outcome = NULL;
   self->has_failed = self->is_running = false;
+  self->begun = begun;
   self->phase = UNSTARTED;
   self->permit = permit ? *permit : sb_no_permit();
   PyObject_GC_Track((PyObject *)self);
@@ -143,25 +145,32 @@ static void drop(Driver *self) {
   sb_raise_again(pending);
 }
 
-// Asks for a permit, unless there is one. Returns what to send to; NULL with an exception.
-static PyObject *begin(Driver *self) {
+// Returns what to send to if there is no permit yet, or none at all; NULL with an exception.
+static PyObject *begin_otherwise(Driver *self, int code) {
   Breaker *breaker = self->breaker;
-  int code = self->permit.kind ? SB_OK : sb_begin_now(breaker, &self->permit);
-  if (code == SB_OK) {
-    self->phase = WORKING;
-    PyTypeObject *type = Py_TYPE(self->work);
-    // A generator is a coroutine of types.coroutine().
-    if (type == breaker->state->coroutine || type == breaker->state->generator)
-      return Py_NewRef(self->work);
-    // Something else to await, such as a future or what another decorator returns.
-    return PyObject_CallMethod(self->work, "__await__", NULL);
-  }
   self->phase = HANDED_OVER;
   if (code == SB_WOULD_BLOCK)
     return PyObject_CallMethod((PyObject *)breaker, "_call_slowly", "O", self->work);
   sb_watch(breaker);
   drop(self);
   return NULL;
+}
+
+// Asks for a permit, unless there is one. Returns what to send to; NULL with an exception.
+static PyObject *begin(Driver *self) {
+  Breaker *breaker = self->breaker;
+  int code = self->permit.kind ? self->begun : sb_begin_now(breaker, &self->permit, 0);
+  if (code != SB_OK) {
+    if (code != SB_LIMITED) return begin_otherwise(self, code);
+    sb_surround(breaker, &self->permit);
+  }
+  self->phase = WORKING;
+  PyTypeObject *type = Py_TYPE(self->work);
+  // A generator is a coroutine of types.coroutine().
+  if (type == breaker->state->coroutine || type == breaker->state->generator)
+    return Py_NewRef(self->work);
+  // Something else to await, such as a future or what another decorator returns.
+  return PyObject_CallMethod(self->work, "__await__", NULL);
 }
 
 // Whether something can be sent or thrown now; false with an exception if not.
@@ -285,7 +294,8 @@ static PyObject *driver_enter(PyObject *object, PyObject *unused) {
   if (!is_ready(self)) return NULL;
   PyObject *work = PyObject_CallMethod(self->work, "__aenter__", NULL);
   if (!work) return NULL;
-  PyObject *entering = sb_drive(self->breaker, self->permit.kind ? &self->permit : NULL, work);
+  PyObject *entering =
+      sb_drive(self->breaker, self->permit.kind ? &self->permit : NULL, self->begun, work);
   if (entering) {
     self->permit = sb_no_permit();
     self->phase = ENDED;

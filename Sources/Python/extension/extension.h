@@ -30,6 +30,7 @@ typedef struct {
   PyObject *states[3], *modes[4], *kinds[2], *verdicts[3];
   PyTypeObject *coroutine, *generator, *async_generator, *method;
   PyObject *context;  // identifies the thread and task that is running
+  PyObject *variable;  // contextvars.ContextVar
   PyObject *set_wakeup;  // signal.set_wakeup_fd; NULL where no handlers run
   void *spare[SPARE_DRIVERS];  // memory of drivers that have ended
   int spare_count;
@@ -75,6 +76,9 @@ typedef struct {
   Py_ssize_t shared_count;
   Block *blocks;
   unsigned forks;  // the process that the blocks belong to
+  // Get and set the room that the running task's calls of this breaker are inside of, as an int, which is 0 for
+  // none; NULL until a call has taken room.
+  PyObject *get_room, *set_room;
 } Breaker;
 
 #define NEVER_LOGGED (-1)
@@ -160,14 +164,22 @@ Wait sb_wait_for(Store *store);
 bool sb_begins_wait(Wait *wait, int *code);
 void sb_ends_wait(Wait *wait, int code);
 
+// nesting.c
+uint64_t sb_room_around(Breaker *self);
+void sb_surround(Breaker *self, const sb_permit *permit);
+void sb_move_to(Breaker *self, uint64_t room);
+bool sb_has_room(const sb_permit *permit, uint64_t *room);
+PyObject *sb_environment_of(sb_store *handle, PyObject *rooms, State *state);
+
 // calls.c
-int sb_begin(Breaker *self, sb_permit *permit);
+int sb_begin(Breaker *self, sb_permit *permit, uint64_t room);
 int sb_begin_and_watch(Breaker *self, sb_permit *permit);
+int sb_entered(Breaker *self, int code, const sb_rejection *rejection);
 int sb_after_waiting(Breaker *self, bool has_changed);
 bool sb_may_change(uint32_t kind, const Ending *ending);
 int sb_watch(Breaker *self);
 int sb_watch_failure(Breaker *self, int code, const Ending *ending);
-int sb_begin_now(Breaker *self, sb_permit *permit);
+int sb_begin_now(Breaker *self, sb_permit *permit, uint64_t room);
 int sb_judge_exception(Breaker *self, PyObject *exception, Ending *ending);
 int sb_judge_result(Breaker *self, PyObject *result, Ending *ending);
 int sb_finish_and_watch(Breaker *self, sb_permit *permit, const Ending *ending);
@@ -190,11 +202,12 @@ PyObject *sb_call(PyObject *self, PyObject *const *arguments, Py_ssize_t count, 
 int sb_blocks_prepare(void);
 int sb_place_block(Breaker *self, const sb_permit *permit, PyObject *frame);
 bool sb_take_block(Breaker *self, sb_permit *permit);
+uint64_t sb_room_of_block(Breaker *self);
 void sb_forget_blocks(Breaker *self);
 PyObject *sb_current_frame(void);
 
 // driver.c
-PyObject *sb_drive(Breaker *self, const sb_permit *permit, PyObject *work);
+PyObject *sb_drive(Breaker *self, const sb_permit *permit, int begun, PyObject *work);
 
 // generators.c
 PyObject *sb_as_generator(PySendResult status, PyObject *result);

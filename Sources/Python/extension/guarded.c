@@ -21,7 +21,7 @@ static PyObject *guarded_coroutine_call(PyObject *object, PyObject *const *argum
                                         PyObject *names) {
   Guarded *self = (Guarded *)object;
   PyObject *work = PyObject_Vectorcall(self->function, arguments, count, names);
-  return work ? sb_drive(self->breaker, NULL, work) : NULL;
+  return work ? sb_drive(self->breaker, NULL, SB_OK, work) : NULL;
 }
 
 // Puts a function behind a breaker.

@@ -5,6 +5,9 @@ typedef struct {
   PyObject_HEAD
   Breaker *breaker;
   sb_permit permit;
+  uint64_t outer;   // the room of the call that it is inside of, if another thread asks for it
+  sb_turn *turn;    // what it waits for, on a descriptor; NULL if it does not
+  bool is_asking;   // whether a thread is asking for the turn, and so has to see to what becomes of it
   int is_given_up;  // whether nobody wants it any more who waits for it in another thread
 } Permit;
 
@@ -36,9 +39,22 @@ bool sb_take_permit(PyObject *object, sb_permit *permit) {
   return permit->kind != 0;
 }
 
+// Gives up the turn, if there is one. It keeps the exception that is set.
+static void end_turn(Permit *self) {
+  sb_turn *turn = self->turn;
+  self->turn = NULL;
+  if (!turn) return;
+  PyObject *pending = sb_raised();
+  Py_BEGIN_ALLOW_THREADS
+  sb_turn_free(turn);
+  Py_END_ALLOW_THREADS
+  sb_raise_again(pending);
+}
+
 static void permit_dealloc(PyObject *object) {
   Permit *self = (Permit *)object;
   PyTypeObject *type = Py_TYPE(object);
+  end_turn(self);
   if (self->permit.kind) {
     PyObject *pending = sb_raised();
     sb_abandon(self->breaker, &self->permit);
@@ -64,19 +80,82 @@ static PyObject *permit_enter(PyObject *object, PyObject *wait) {
   if (waits) {
     // In the main thread signals take its place.
     sb_interruptible(NULL, &self->is_given_up);
-    code = sb_begin(self->breaker, &permit);
+    code = sb_begin(self->breaker, &permit, self->outer);
     sb_interruptible(NULL, NULL);
   } else {
-    code = sb_begin_now(self->breaker, &permit);
+    code = sb_begin_now(self->breaker, &permit, self->outer);
   }
-  if (code != SB_OK && code != SB_WOULD_BLOCK) return NULL;
+  if (code != SB_OK && code != SB_LIMITED && code != SB_WOULD_BLOCK) return NULL;
   self->permit = permit;
-  return PyBool_FromLong(code == SB_OK);
+  return PyBool_FromLong(code != SB_WOULD_BLOCK);
+}
+
+// Asks for the permit, or for the turn that it waits for.
+static int ask_for_turn(Permit *self, sb_permit *permit, sb_rejection *rejection, uint32_t flags) {
+  if (self->turn) return sb_turn_take(self->turn, permit, rejection, flags);
+  return sb_turn_open(self->breaker->handle, self->outer, permit, rejection, &self->turn, flags);
+}
+
+// _queue(wait) -> None if the permit was granted, or the descriptor that becomes readable when to ask again; -1 if
+// that has to be asked where waiting is allowed. It never waits for the turn.
+static PyObject *permit_queue(PyObject *object, PyObject *wait) {
+  Permit *self = (Permit *)object;
+  Breaker *breaker = self->breaker;
+  int waits = PyObject_IsTrue(wait), code;
+  if (waits < 0) return NULL;
+  sb_permit permit = sb_no_permit();
+  sb_rejection rejection = SB_REJECTION_INIT;
+  if (waits) {
+    // In the main thread signals take its place.
+    sb_interruptible(NULL, &self->is_given_up);
+    self->is_asking = true;
+    INTERRUPTIBLY((Store *)breaker->store, code, ask_for_turn(self, &permit, &rejection, 0));
+    self->is_asking = false;
+    sb_interruptible(NULL, NULL);
+    if (self->is_given_up) {
+      end_turn(self);
+      if (permit.kind) sb_abandon(breaker, &permit);
+      return PyErr_Occurred() ? NULL : PyLong_FromLong(-1);
+    }
+  } else {
+    code = ask_for_turn(self, &permit, &rejection, SB_NOWAIT);
+  }
+  if (code == SB_WAITING) return PyLong_FromLong(sb_turn_descriptor(self->turn));
+  if (code == SB_WOULD_BLOCK) return PyLong_FromLong(-1);
+  end_turn(self);
+  code = sb_entered(breaker, code, &rejection);
+  if (waits && sb_after_waiting(breaker, permit.kind == SB_PROBE)) {
+    if (permit.kind) sb_abandon(breaker, &permit);
+    return NULL;
+  }
+  if (code != SB_OK) return NULL;
+  self->permit = permit;
+  Py_RETURN_NONE;
+}
+
+// _look_around(): the permit is for a call inside of those that surround the running code.
+static PyObject *permit_look_around(PyObject *object, PyObject *unused) {
+  Permit *self = (Permit *)object;
+  self->outer = sb_room_around(self->breaker);
+  Py_RETURN_NONE;
+}
+
+// _room() -> the room that the call has taken; 0 if it has taken none.
+static PyObject *permit_room(PyObject *object, PyObject *unused) {
+  uint64_t room = 0;
+  if (!sb_has_room(&((Permit *)object)->permit, &room)) room = 0;
+  return PyLong_FromUnsignedLongLong(room);
 }
 
 // _give_up(): ends the wait of another thread for the permit.
 static PyObject *permit_give_up(PyObject *object, PyObject *unused) {
   __atomic_store_n(&((Permit *)object)->is_given_up, 1, __ATOMIC_RELEASE);
+  Py_RETURN_NONE;
+}
+
+// _leave_queue(): gives up the turn, after _give_up(). A thread that is asking for it does so itself.
+static PyObject *permit_leave_queue(PyObject *object, PyObject *unused) {
+  if (!((Permit *)object)->is_asking) end_turn((Permit *)object);
   Py_RETURN_NONE;
 }
 
@@ -131,6 +210,10 @@ static PyObject *permit_breaker(PyObject *object, void *unused) {
 
 static PyMethodDef methods[] = {
     {"_enter", permit_enter, METH_O, NULL},
+    {"_queue", permit_queue, METH_O, NULL},
+    {"_look_around", permit_look_around, METH_NOARGS, NULL},
+    {"_room", permit_room, METH_NOARGS, NULL},
+    {"_leave_queue", permit_leave_queue, METH_NOARGS, NULL},
     {"_give_up", permit_give_up, METH_NOARGS, NULL},
     {"_leave", permit_leave, METH_VARARGS, NULL},
     {"_renew", permit_renew, METH_O, NULL},

@@ -248,9 +248,19 @@ static PyObject *store_exchange(PyObject *object, PyObject *with) {
   Py_RETURN_NONE;
 }
 
+// _environment(rooms) -> the entry of an environment, or None
+static PyObject *store_environment(PyObject *object, PyObject *rooms) {
+  Store *self = (Store *)object;
+  sb_store *handle = sb_begin_use(self);
+  PyObject *entry = sb_environment_of(handle, rooms, self->state);
+  if (handle) sb_end_use(self);
+  return entry;
+}
+
 static PyMethodDef store_methods[] = {
     {"_close", store_close, METH_NOARGS, NULL},
     {"_connect", store_connect, METH_O, NULL},
+    {"_environment", store_environment, METH_O, NULL},
     {"_exchange", store_exchange, METH_O, NULL},
     {"_flush", store_flush, METH_NOARGS, NULL},
     {"_health", store_health, METH_NOARGS, NULL},

@@ -20,20 +20,23 @@ static bool is_awaitable(PyObject *result) {
 PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *arguments,
                           size_t count, PyObject *names) {
   sb_permit permit = sb_no_permit();
-  int code = sb_begin_now(self, &permit);
+  int code = sb_begin_now(self, &permit, 0);
   if (code == SB_WOULD_BLOCK) {
     // The event loop must not wait. The coroutine asks again when it is awaited.
     int is = is_coroutine_function(self, function);
     if (is < 0) return NULL;
     if (is) {
       PyObject *work = PyObject_Vectorcall(function, arguments, count, names);
-      return work ? sb_drive(self, NULL, work) : NULL;
+      return work ? sb_drive(self, NULL, SB_OK, work) : NULL;
     }
     code = sb_begin_and_watch(self, &permit);
-  } else if (code != SB_OK) {
+  } else if (code != SB_OK && code != SB_LIMITED) {
     sb_watch(self);
   }
-  if (code != SB_OK) return NULL;
+  if (code != SB_OK) {
+    if (code != SB_LIMITED) return NULL;
+    sb_surround(self, &permit);
+  }
   PyObject *result = PyObject_Vectorcall(function, arguments, count, names);
   if (!result) {
     sb_end_exception(self, &permit);
@@ -41,18 +44,19 @@ PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *ar
   }
   State *state = self->state;
   PyTypeObject *type = Py_TYPE(result);
-  if (type == state->coroutine) return sb_drive(self, &permit, result);
-  if (type == state->generator || type == state->async_generator) {
-    PyObject *holder = sb_new_permit(self, &permit);
-    PyObject *guarded = NULL;
-    if (holder)
-      guarded = PyObject_CallMethod((PyObject *)self, "_watch_generator", "OO", holder, result);
-    Py_XDECREF(holder);
-    Py_DECREF(result);
-    return guarded;
-  }
-  if (is_awaitable(result)) return sb_drive(self, &permit, result);
-  return sb_end_result(self, &permit, result);
+  bool is_stream = type == state->generator || type == state->async_generator;
+  if (type != state->coroutine && !is_stream && !is_awaitable(result))
+    return sb_end_result(self, &permit, result);
+  // The call goes on when the result is awaited or iterated over, and its caller is outside of it until then.
+  if (code == SB_LIMITED) sb_move_to(self, 0);
+  if (!is_stream) return sb_drive(self, &permit, code, result);
+  PyObject *holder = sb_new_permit(self, &permit);
+  PyObject *guarded = NULL;
+  if (holder)
+    guarded = PyObject_CallMethod((PyObject *)self, "_watch_generator", "OO", holder, result);
+  Py_XDECREF(holder);
+  Py_DECREF(result);
+  return guarded;
 }
 
 // call(function, *args, **kwargs)

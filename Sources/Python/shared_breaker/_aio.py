@@ -25,38 +25,32 @@ if TYPE_CHECKING:
 # Not the loop's own executor, whose threads may all be waiting for the resource that has failed.
 _threads: ThreadPoolExecutor | None = None
 
-# A caller that waits for its turn under a limit occupies a thread. These are no others, so that calls which
-# are under way can end.
-_queue: ThreadPoolExecutor | None = None
-_MOST_WAITING = 256
-
 
 def _forget_threads() -> None:
-    global _threads, _queue
-    _threads = _queue = None
+    global _threads
+    _threads = None
 
 
 os.register_at_fork(after_in_child=_forget_threads)
 
 
-def hand_over(work: Callable[[], T], waits: bool = False) -> asyncio.Future[T] | None:
+def hand_over(work: Callable[[], T]) -> asyncio.Future[T] | None:
     """Let a thread do some work; return None if no thread can, so that the caller has to."""
-    global _threads, _queue
+    global _threads
     try:
         loop = asyncio.get_running_loop()
-        if _threads is None or _queue is None:
+        if _threads is None:
             _threads = ThreadPoolExecutor(4, thread_name_prefix="shared_breaker")
-            _queue = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="shared_breaker-queue")
-        return loop.run_in_executor(_queue if waits else _threads, work)
+        return loop.run_in_executor(_threads, work)
     except RuntimeError as error:  # no loop of asyncio, or the interpreter is ending
         if is_of_signal(error):
             raise
         return None
 
 
-async def in_thread(work: Callable[[], T], waits: bool = False) -> T:
+async def in_thread(work: Callable[[], T]) -> T:
     """Wait for work that a thread does. The thread finishes it even if the waiting is cancelled."""
-    future = hand_over(work, waits)
+    future = hand_over(work)
     if future is None:
         return work()
     future.add_done_callback(_retrieve)
@@ -71,13 +65,52 @@ def _retrieve(future: asyncio.Future[T]) -> None:
 
 async def enter(permit: Permit) -> None:
     """Ask for a permit; raise Rejected if the breaker rejects the call."""
+    # Another thread is inside of nothing.
+    permit._look_around()
+    if not _has_loop():
+        permit._enter(True)
+        return
     try:
-        await in_thread(lambda: permit._enter(True), waits=True)
+        descriptor = permit._queue(False)
+        while descriptor is not None:
+            if descriptor < 0:
+                # It takes the file, but no thread waits for the turn.
+                descriptor = await in_thread(lambda: permit._queue(True))
+            else:
+                await _readable(descriptor)
+                descriptor = permit._queue(False)
     except asyncio.CancelledError:
-        # The thread may have the permit already, or may still get it.
+        # A thread may have the permit already, or may still get it.
         permit._give_up()
+        permit._leave_queue()
         hand_over(lambda: permit._leave(IGNORED, None, 0, 0, True))
         raise
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError as error:
+        if is_of_signal(error):
+            raise
+        return False
+    return True
+
+
+async def _readable(descriptor: int) -> None:
+    """Wait until a descriptor is readable."""
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    loop.add_reader(descriptor, _resolve, future)
+    try:
+        await future
+    finally:
+        loop.remove_reader(descriptor)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 async def leave(permit: Permit, outcome: int, text: bytes | None, open_for: int) -> str | None:

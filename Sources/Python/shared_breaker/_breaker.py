@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import _thread
-import os
 
 from . import _extension
-from ._errors import Rejected, StoreError
-from ._events import Changes, Event, call_listener, remove_listener
+from ._errors import Rejected
 from ._functions import (
     ASYNC_GENERATOR,
     COROUTINE,
@@ -17,32 +15,26 @@ from ._functions import (
     guard_generator,
     resemble_function,
 )
-from ._judge import IGNORED, SUCCESS, Judge, outcome_number
+from ._judge import IGNORED, SUCCESS, outcome_number
+from ._observed import ObservedBreaker
 from ._policy import elapsed_nanoseconds, nanoseconds
 from ._signals import is_of_signal
-from ._text import called, for_people
+from ._text import for_people
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import FrameType
-    from typing import Any, Literal, ParamSpec, Self, TypeVar
+    from typing import Any, Self, TypeVar
 
     from ._judge import Ending, Outcome, Verdict
     from ._policy import Seconds
-    from ._store import Store
 
-    P = ParamSpec("P")
     T = TypeVar("T")
     F = TypeVar("F", bound=Callable[..., Any])
 
-    State = Literal["closed", "open", "half_open"]
-    Mode = Literal["automatic", "forced_open", "forced_closed", "observe"]
 
-MODES = {"automatic": 0, "forced_open": 1, "forced_closed": 2, "observe": 3}
-
-
-class Breaker(_extension.Breaker):
+class Breaker(ObservedBreaker):
     """A circuit breaker that all processes of the host share. Get one with ``breaker(name)``.
 
     Use it in any of these ways; all of them raise ``Rejected``, and do not run the work, while the
@@ -63,43 +55,7 @@ class Breaker(_extension.Breaker):
     file, without the GIL, and in ``async with`` and coroutine functions by another thread.
     """
 
-    __slots__ = ("_before", "_changes", "_declared", "_listeners")
-
-    if TYPE_CHECKING:
-        store: Store
-        _listeners: list[Callable[[Event], object]]
-        _changes: Changes | None
-        _declared: tuple[str | None, int]
-        _before: Breaker
-
-    def __new__(
-        cls,
-        store: Store,
-        name: str,
-        policy: str | None,
-        on_store_failure: int,
-        judge: Judge,
-        /,
-    ) -> Self:
-        """Use ``breaker()`` or ``SharedStore.breaker()`` instead."""
-        judge_result = judge.result if judge.judges_results else None
-        self = super().__new__(cls, store, name, policy, on_store_failure, judge.error, judge_result)
-        self._listeners = []
-        self._changes = None
-        self._declared = policy, on_store_failure
-        return self
-
-    def __repr__(self) -> str:
-        return f"<Breaker {self.name!r}>"
-
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        raise TypeError("a breaker cannot be pickled: get it by its name in each process")
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
+    __slots__ = ()
 
     # Calls
 
@@ -165,99 +121,21 @@ class Breaker(_extension.Breaker):
             self._tell(rejected)
             raise
 
-    # Looking and changing
-
-    def snapshot(self) -> dict[str, Any]:
-        """Return everything about the breaker, as ``cbctl status --json`` prints it."""
-        import json
-
-        snapshot: dict[str, Any] = json.loads(self._snapshot())
-        return snapshot
-
     @property
-    def health(self) -> str:
-        """``shared`` or ``untried``, or a sentence that says why this process is on its own."""
-        code, text = self._health()
-        return {0: "shared", 7: "untried"}.get(code, text)
+    def environment(self) -> dict[str, str]:
+        """What a program finds in its environment if it is inside of the calls that this code is inside of.
 
-    def reset(self, reason: str | None = None) -> None:
-        """Close the breaker and clear its counters, in every process."""
-        self._reset(for_people(reason, "a reason"))
-        self._log_changes()
-        self._tell()
+        A program that you start inside of a call makes its own calls of the same breaker with the room of that
+        one, instead of waiting for it::
 
-    def trip(self, open_for: Seconds | None = None, reason: str | None = None) -> None:
-        """Open the breaker now, for a time, or for as long as its policy says."""
-        self._trip(0 if open_for is None else nanoseconds(open_for), for_people(reason, "a reason"))
-        self._log_changes()
-        self._tell()
+            with gpu:
+                subprocess.run(command, env={**os.environ, **gpu.environment})
 
-    def force(
-        self, mode: Mode, duration: Seconds | None = None, reason: str | None = None
-    ) -> None:
-        """Set a mode for a time, or until it is set again; ``automatic`` ends it."""
-        if not isinstance(mode, str) or mode not in MODES:
-            raise ValueError(f"there is no mode {mode!r}: use one of {', '.join(MODES)}")
-        time = 0 if duration is None else nanoseconds(duration)
-        self._force(MODES[mode], time, for_people(reason, "a reason"))
-        self._tell()
-
-    # Listening
-
-    def listen(self, listener: Callable[[Event], object]) -> Callable[[], None]:
-        """Call a function when this process finds that the state of the breaker has changed.
-
-        The call that found the change calls it, after everything is written and while it holds no lock. The
-        next call finds what other processes have changed; ``SharedStore.follow`` does not wait for a call.
-
-        Returns a function that ends it.
+        Empty without a limit. What you pass on is worth nothing once the call has ended.
         """
-        called(listener, "a listener")
-        self._listeners.append(listener)
-        self._begin_to_watch()
-        return lambda: remove_listener(self._listeners, listener)
-
-    def _begin_to_watch(self) -> None:
-        if self._changes is None:
-            self._changes = Changes(self._first_state())
-            # The extension's own, which has no reference to what it calls except this one.
-            self._watch = self._tell
-
-    def _first_state(self) -> State:
-        """Return the state, but create no file for it, because nothing has happened without one."""
-        return self.state if os.path.exists(self.store.path) else "closed"
-
-    def _tell(self, found: object = None) -> None:
-        """Tell listeners what a call has changed or found: a rejection, or how its failure was judged."""
-        if self._changes is None:
-            return
-        store = self.store
-        store._tell_health()
-        if found is not None and store._call_listeners:
-            store._tell_call(self.name, found)
-        change = self._changes.look(lambda: self.state)
-        if change is not None:
-            event = Event("state", self.name, *change, None)
-            for listener in [*self._listeners, *store._listeners]:
-                call_listener(listener, event)
-
-    def _follow_store(self) -> None:
-        """Go on as the breaker of this name in the file that the store leads to now, for a test."""
-        try:
-            now = type(self)(self.store, self.name, *self._declared, Judge(None, None, None, None))
-        except StoreError:  # the store is closed, and so is the one that it led to
-            return
-        self._exchange(now)
-        # A thread may be in a call of the one before, which therefore stays a while.
-        self._before = now
-        if self._changes is not None:
-            self._changes = Changes(self._first_state())
+        return self.store._environment_of()
 
     # What the extension calls
-
-    def _log_changes(self, before: State | None = None, after: State | None = None) -> None:
-        """Write a line for each change of the state that this process has made since it last did so."""
-        self.store._log_changes(self.name, self._health()[0], before, after)
 
     def _permit(self) -> Permit:
         return Permit(self)
@@ -354,6 +232,11 @@ class Permit(_extension.Permit):
         self.breaker._tell(ending if verdict == "counted" else None)
         return verdict  # type: ignore[return-value]
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program finds in its environment if it is inside of this call; see ``Breaker.environment``."""
+        return self.breaker.store._environment_of(self._room())
+
     def renew(self, duration: Seconds | None = None) -> bool:
         """Renew the lease of a probe that is making progress; return False if it has lost the lease.
 
@@ -382,10 +265,12 @@ class Permit(_extension.Permit):
 class _Granted:
     """A call that already has its permit: leaving it reports the outcome."""
 
-    __slots__ = ("_permit",)
+    __slots__ = ("_move_to", "_permit", "_room_of_block")
 
     def __init__(self, permit: Permit) -> None:
         self._permit = permit
+        self._room_of_block = permit._room
+        self._move_to = permit.breaker._move_to
 
     def __enter__(self) -> None: ...
 

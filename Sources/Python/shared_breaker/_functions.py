@@ -45,34 +45,76 @@ def resemble_function(guarded: Any, function: Any) -> None:
 def guard_generator(call: Any, function: Any) -> Any:
     """Make a generator function of which each generator is a call, from its first value to its end.
 
-    ``call`` is the breaker, or anything else to enter.
+    ``call`` is the breaker, or anything else to enter. What the generator does is inside of the call, and what its
+    consumer does meanwhile is not.
     """
 
     def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         with call:
-            return (yield from function(*args, **kwargs))
+            room = call._room_of_block()
+            if not room:
+                return (yield from function(*args, **kwargs))
+            call._move_to(0)
+            return (yield from _in_room(call, room, function(*args, **kwargs)))
 
     return guarded
 
 
+def _in_room(call: Any, room: int, generator: Any) -> Generator[Any, Any, Any]:
+    """Run a generator each step of which is inside of a call."""
+    step, value = generator.send, None
+    while True:
+        outside = call._move_to(room)
+        try:
+            value = step(value)
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            call._move_to(outside)
+        try:
+            step, value = generator.send, (yield value)
+        except GeneratorExit:
+            outside = call._move_to(room)
+            try:
+                generator.close()
+            finally:
+                call._move_to(outside)
+            raise
+        except BaseException as error:
+            step, value = generator.throw, error
+
+
 def guard_async_generator(call: Any, function: Any) -> Any:
-    """Make an asynchronous generator function of which each generator is a call."""
+    """Make an asynchronous generator function of which each generator is a call, as above."""
 
     async def guarded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         async with call:
+            room = call._room_of_block()
+            if room:
+                call._move_to(0)
             generator = function(*args, **kwargs)
             step = generator.__anext__()
             while True:
                 try:
-                    value = await step
+                    value = await (_step_in_room(call, room, step) if room else step)
                 except StopAsyncIteration:
                     return
                 try:
                     step = generator.asend((yield value))
                 except GeneratorExit:
-                    await generator.aclose()
+                    end = generator.aclose()
+                    await (_step_in_room(call, room, end) if room else end)
                     raise
                 except BaseException as error:
                     step = generator.athrow(error)
 
     return guarded
+
+
+async def _step_in_room(call: Any, room: int, step: Any) -> Any:
+    """Await a step of a generator inside of a call."""
+    outside = call._move_to(room)
+    try:
+        return await step
+    finally:
+        call._move_to(outside)

@@ -19,6 +19,7 @@ from ._text import exact, for_people, name_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextvars import ContextVar
     from mmap import mmap
     from typing import Any, Literal, Protocol, Self
 
@@ -42,7 +43,7 @@ class Store(_extension.Store):
 
     __slots__ = (
         "_breakers", "_call_listeners", "_is_available", "_listeners", "_logged", "_opened_at",
-        "_options")
+        "_options", "_rooms")
 
     if TYPE_CHECKING:
         _breakers: weakref.WeakSet[Any]
@@ -52,6 +53,7 @@ class Store(_extension.Store):
         _logged: dict[str, int]
         _opened_at: str
         _options: dict[str, Any]
+        _rooms: dict[str, ContextVar[int]]
 
     def __new__(
         cls,
@@ -97,6 +99,8 @@ class Store(_extension.Store):
         self._logged = {}
         self._opened_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         self._options = options
+        # What keeps the room of the outermost call of each breaker, for each task and thread.
+        self._rooms = {}
         _stores.add(self)
         return self
 
@@ -223,6 +227,14 @@ class Store(_extension.Store):
             setattr(other, what, mine)
         for breaker in list(self._breakers):
             breaker._follow_store()
+
+    # Calls inside of calls
+
+    def _environment_of(self, *rooms: int) -> dict[str, str]:
+        """Return what names some calls, and those that surround the running code, to other processes."""
+        around = [variable.get() for variable in list(self._rooms.values())]
+        entry = self._environment([*(room for room in around if room), *(room for room in rooms if room)])
+        return {} if entry is None else dict([entry.split("=", 1)])
 
     # What the extension calls, in the thread of the call that has found it
 

@@ -169,21 +169,22 @@ extension Breaker {
   ///
   /// A thread sleeps until its turn inside of `asleep`, if there is one.
   func decideCall(
-    mayWait: Bool, asleep: (@Sendable (() -> Void) -> Void)? = nil
+    mayWait: Bool, outers: [HeldSlot], asleep: (@Sendable (() -> Void) -> Void)? = nil
   ) throws(BreakerError) -> Decision<Ticket>? {
-    if let ticket = engine.takeRoom(on: cell, claim) { return .permitted(ticket) }
+    if let ticket = engine.takeRoom(on: cell, claim, outers: outers) { return .permitted(ticket) }
     var request = request(probeTimeout: nil)
+    request.outers = outers
     request.asleep = asleep
     let decision =
       try mayWait ? engine.admit(request, to: cell) : engine.admitAtOnce(request, to: cell)
     return decision?.map(timed)
   }
 
-  private func request(probeTimeout: Duration?) -> Engine.Request {
+  func request(probeTimeout: Duration?) -> Engine.Request {
     .init(probeTimeout: probeTimeout, onFailure: onStoreFailure, claim: claim)
   }
 
-  private func timed(_ ticket: Ticket) -> Ticket {
+  func timed(_ ticket: Ticket) -> Ticket {
     var ticket = ticket
     if cell.word.has(CellWord.measures) { ticket.start = engine.clock.instant }
     return ticket

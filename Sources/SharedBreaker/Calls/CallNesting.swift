@@ -23,6 +23,17 @@ enum CallNesting {
     }
   }
 
+  /// What a call that is about to begin is inside of.
+  enum Surroundings {
+    case nothing
+
+    /// A call of this process.
+    case own(HeldSlot)
+
+    /// A call of a process that has started this one.
+    case inherited
+  }
+
   @TaskLocal private static var innermost: Surrounding?
 
   /// Runs work inside of a call.
@@ -49,20 +60,44 @@ enum CallNesting {
     return try await $innermost.withValue(Surrounding(held, in: innermost)) { try await work() }
   }
 
-  /// Whether a call that is still under way on these slots surrounds the current code.
-  static func isInside(_ slots: any CallSlots) -> Bool {
+  /// The call still under way on some slots that surrounds the current code, if there is one.
+  ///
+  /// - Parameters:
+  ///   - slots: The slots.
+  ///   - others: Calls that surround it besides those of its thread and task, as the caller knows.
+  /// - Returns: The call, or nothing.
+  static func surroundings(
+    on slots: any CallSlots, besides others: [HeldSlot] = []
+  ) -> Surroundings {
     var call = unsafe sb_innermost()
     while let inner = unsafe call {
       let held = unsafe HeldSlot(bits: inner.pointee.call)
-      if let held, slots.isUnderWay(held) { return true }
+      if let held, slots.isUnderWay(held) { return .own(held) }
       unsafe call = inner.pointee.outer
     }
     var surrounding = innermost
     while let inner = surrounding {
-      if slots.isUnderWay(inner.held) { return true }
+      if slots.isUnderWay(inner.held) { return .own(inner.held) }
       surrounding = inner.outer
     }
-    return inherited.contains { slots.isUnderWay($0) }
+    for held in others where slots.isUnderWay(held) { return .own(held) }
+    return inherited.contains { slots.isUnderWay($0) } ? .inherited : .nothing
+  }
+
+  /// The calls that surround the current code in its task and thread.
+  static var surrounding: [HeldSlot] {
+    var all: [HeldSlot] = []
+    var surrounding = innermost
+    while let inner = surrounding {
+      all.append(inner.held)
+      surrounding = inner.outer
+    }
+    var call = unsafe sb_innermost()
+    while let inner = unsafe call {
+      if let held = unsafe HeldSlot(bits: inner.pointee.call) { all.append(held) }
+      unsafe call = inner.pointee.outer
+    }
+    return all
   }
 
   /// Whether a call of this process may be inside of one of another process.
@@ -81,15 +116,15 @@ enum CallNesting {
     return unsafe String(cString: value)
   }()
 
-  /// The value of the variable for a command inside of one more call.
-  static func text(adding inherited: InheritedSlot) -> String {
-    text.isEmpty ? inherited.description : "\(text) \(inherited.description)"
+  /// The value of the variable for a command inside of more calls.
+  static func text(adding inherited: [InheritedSlot]) -> String {
+    ((text.isEmpty ? [] : [text]) + inherited.map(\.description)).joined(separator: " ")
   }
 }
 
 extension Permit {
-  /// What a command has to find in its environment to be inside of this call; empty if the call is under
-  /// no limit.
+  /// What a command has to find in its environment to be inside of this call, and of those that surround
+  /// the current code; empty if the call is under no limit.
   ///
   /// A command that runs inside of a call makes its own calls of the same breaker with the room of that
   /// one, as code inside of `run` does. What you set is worth nothing once the call has ended.
@@ -102,9 +137,32 @@ extension Permit {
 
 extension Breaker {
   fileprivate func environment(of ticket: Ticket) -> [String: String] {
-    guard let held = ticket.held, let inherited = engine.inheritance(of: held, on: cell) else {
-      return [:]
+    guard let room = ticket.held ?? ticket.outer else { return [:] }
+    return engine.environment(ofRooms: [room]).map { [CallNesting.variable: $0] } ?? [:]
+  }
+}
+
+extension Engine {
+  /// What a command has to find in the variable to be inside of some calls and of those that surround
+  /// the current code; nil if none of them is under way, or can be named.
+  func environment(ofRooms rooms: [HeldSlot]) -> String? {
+    var named: [InheritedSlot] = []
+    for held in CallNesting.surrounding + rooms {
+      let limit = look { $0.knowledge.limit(of: held) }
+      if let inherited = limit?.slots.inheritance(of: held), !named.contains(inherited) {
+        named.append(inherited)
+      }
     }
-    return [CallNesting.variable: CallNesting.text(adding: inherited)]
+    return named.isEmpty ? nil : CallNesting.text(adding: named)
+  }
+}
+
+extension SharedStore {
+  /// The entry of an environment by which a command is inside of some calls, given by the bits of their
+  /// rooms, and of those that surround the current code; nil if none of them is under way.
+  package func environmentEntry(ofRooms rooms: [UInt64]) -> String? {
+    engine.environment(ofRooms: rooms.compactMap { HeldSlot(bits: $0) }).map {
+      "\(CallNesting.variable)=\($0)"
+    }
   }
 }

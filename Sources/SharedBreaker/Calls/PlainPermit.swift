@@ -16,8 +16,9 @@ package struct PlainPermit: Sendable, Hashable {
   package var lineage: Int64 = 0
   package var forkDepth: UInt64 = 0
 
-  /// The room that the call has taken of a limit; 0 if it is under none.
-  package var held: UInt64 = 0
+  /// The room that the call has taken of a limit, or that of the call which it is inside of; 0 if it
+  /// needs none.
+  package var room: UInt64 = 0
 
   package init() {}
 
@@ -27,6 +28,17 @@ package struct PlainPermit: Sendable, Hashable {
   package static let wouldReject: UInt64 = 8
   package static let local: UInt64 = 16
   package static let unrecorded: UInt64 = 32
+
+  /// The room is that of another call.
+  package static let inside: UInt64 = 64
+
+  /// The call surrounds what its thread does.
+  package static let surrounds: UInt64 = 128
+
+  package func has(_ flag: UInt64) -> Bool { flags & flag != 0 }
+
+  /// Whether the call has taken room itself.
+  package var hasRoom: Bool { room != 0 && !has(Self.inside) }
 }
 
 /// Calls whose permits are numbers.
@@ -45,14 +57,17 @@ extension Breaker {
   ///
   /// - Parameters:
   ///   - mayWait: Whether the call may wait for a file, another process, or its turn.
+  ///   - rooms: The rooms of the calls that surround this one.
   ///   - asleep: Runs a body in which the thread sleeps until its turn.
   /// - Returns: The decision; nil if the call must not wait and the decision takes reading or writing
   ///   the store, or a turn in the queue.
   /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
   package func enter(
-    mayWait: Bool, asleep: (@Sendable (() -> Void) -> Void)? = nil
+    mayWait: Bool, insideOf rooms: [UInt64] = [],
+    asleep: (@Sendable (() -> Void) -> Void)? = nil
   ) throws(BreakerError) -> Decision<PlainPermit>? {
-    let decision = try decideCall(mayWait: mayWait, asleep: asleep)
+    let outers = rooms.isEmpty ? [] : rooms.compactMap { HeldSlot(bits: $0) }
+    let decision = try decideCall(mayWait: mayWait, outers: outers, asleep: asleep)
     if case .rejected(let rejection)? = decision { _ = told(rejection) }
     return decision?.map { PlainPermit($0) }
   }
@@ -83,6 +98,12 @@ extension Breaker {
     if verdict != nil, let held = ticket.held { engine.giveBack(held, on: cell) }
     return verdict
   }
+
+  /// Whether calls are permitted if there is room for them, as far as this process knows.
+  package var permitsWithinLimit: Bool { cell.word.has(CellWord.permitsWithinLimit) }
+
+  /// Whether calls are under a limit, as far as this process knows.
+  package var isLimited: Bool { engine.isLimited(cell) }
 
   /// Gives back the room of a call whose outcome nobody takes any more, as after its store was closed.
   package func giveBackRoom(of permit: PlainPermit) {
@@ -115,13 +136,14 @@ extension PlainPermit {
     breaker = ticket.breaker
     lineage = ticket.lineage
     forkDepth = ticket.forkDepth
-    held = ticket.held?.bits ?? 0
+    if ticket.outer != nil { flags |= Self.inside }
+    room = (ticket.held ?? ticket.outer)?.bits ?? 0
   }
 }
 
 extension Ticket {
   init(_ permit: PlainPermit) {
-    func has(_ flag: UInt64) -> Bool { permit.flags & flag != 0 }
+    let has = permit.has
     let grant = PermitGrant(
       kind: has(PlainPermit.probe) ? .probe : .normal, generation: permit.generation,
       lease: permit.lease,
@@ -133,6 +155,7 @@ extension Ticket {
     word = CellWord(bits: permit.word)
     start = has(PlainPermit.hasStart) ? Instant(nanoseconds: permit.start) : nil
     forkDepth = permit.forkDepth
-    held = HeldSlot(bits: permit.held)
+    let room = HeldSlot(bits: permit.room)
+    if has(PlainPermit.inside) { outer = room } else { held = room }
   }
 }

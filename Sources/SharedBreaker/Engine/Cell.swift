@@ -229,6 +229,14 @@ extension Knowledge {
   /// The limit under which a call began; nil if the cell has never had it.
   func limit(of held: HeldSlot, on cell: Cell) -> CellLimit? { cell.limit(of: held) }
 
+  /// The limit under which a call of any breaker began; nil if this process has never had it.
+  func limit(of held: HeldSlot) -> CellLimit? {
+    for reference in limited {
+      if let limit = limit(of: held, on: reference.cell) { return limit }
+    }
+    return nil
+  }
+
   /// The same limit as this one, as the cell keeps it.
   func kept(_ limit: CellLimit, by cell: Cell) -> CellLimit { cell.kept(limit) }
 }

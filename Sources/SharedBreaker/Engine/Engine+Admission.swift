@@ -30,6 +30,9 @@ extension Engine {
     /// How much the call takes of a limit, and its priority.
     var claim = CallClaim()
 
+    /// Calls that surround this one besides those of its task.
+    var outers: [HeldSlot] = []
+
     /// Runs a body in which the thread sleeps until its turn; nil if that takes nothing else.
     var asleep: (@Sendable (() -> Void) -> Void)?
 
@@ -88,7 +91,7 @@ extension Engine {
   }
 
   /// The ticket of a permitted call and the limit that it is under; nil if there is none.
-  private func limit(
+  func limit(
     over decision: Decision<Ticket>, _ request: Request, of cell: Cell
   ) -> (Ticket, LimitInForce)? {
     // The outcome of a token may come from any process, so none of them could give back its room.
@@ -114,6 +117,13 @@ extension Engine {
         return try admit(request, to: cell, after: error)
       }
     }.spread(by: cell)
+  }
+
+  /// Decides in one way or the other; nil only if the call must not wait.
+  func decide(
+    _ request: Request, on cell: Cell, mayWait: Bool
+  ) throws(BreakerError) -> Decision<Ticket>? {
+    try mayWait ? decide(request, on: cell) : decideAtOnce(request, on: cell)
   }
 
   /// Does the same without waiting; nil, and nothing has changed, if the decision takes reading or writing

@@ -42,14 +42,23 @@ extension Engine {
   }
 
   /// Permits a call from memory, and takes its room, if that takes nothing more than a free slot.
-  func takeRoom(on cell: Cell, _ claim: CallClaim) -> Ticket? {
+  ///
+  /// - Parameters:
+  ///   - cell: The cell of the breaker.
+  ///   - claim: How much the call takes, and its priority.
+  ///   - outers: Calls that surround it besides those of its task.
+  /// - Returns: The ticket; nil if it takes more.
+  func takeRoom(on cell: Cell, _ claim: CallClaim, outers: [HeldSlot] = []) -> Ticket? {
     let word = cell.word
     guard word.has(CellWord.permitsWithinLimit), isCurrent, !isRoundDue(inSecond: second),
       !CallNesting.mayInherit
     else { return nil }
     return cell.withLimit { limit, terms in
       var ticket = Ticket(word)
-      if !CallNesting.isInside(limit.slots) {
+      switch CallNesting.surroundings(on: limit.slots, besides: outers) {
+      case .own(let outer): ticket.outer = outer
+      case .inherited: break
+      case .nothing:
         guard let held = limit.slots.take(claim, terms) else { return nil }
         ticket.held = held
       }
@@ -66,11 +75,6 @@ extension Engine {
     if isOfCurrentLimit == nil { look { $0.knowledge.limit(of: held, on: cell) }?.slots.end(held) }
   }
 
-  /// The room of a call, as a command that runs inside of it can name it.
-  func inheritance(of held: HeldSlot, on cell: Cell) -> InheritedSlot? {
-    look { $0.knowledge.limit(of: held, on: cell) }?.slots.inheritance(of: held)
-  }
-
   /// The limit that a permitted call is under; nil if it is under none.
   func limit(over ticket: Ticket, of cell: Cell) -> LimitInForce? {
     let known = cell.limit.map { LimitInForce(limit: $0.limit, terms: $0.terms) }
@@ -79,6 +83,11 @@ extension Engine {
     case .store, .none: return known
     case .local: return known ?? localLimit(of: cell)
     }
+  }
+
+  /// Whether calls are under a limit, as far as this process knows.
+  func isLimited(_ cell: Cell) -> Bool {
+    cell.limit != nil || local.find(cell.name)?.policy.limit != nil
   }
 
   /// The limit of the breaker that stands in for a shared one.
@@ -135,7 +144,11 @@ extension Engine {
     if isEnding.load(ordering: .sequentiallyConsistent) { return false }
     if ticket.source != .store { return true }
     do throws(StoreError) {
-      _ = try waiting(.brief) { () throws(StoreError) in try isCurrent(mayWait: true) }
+      // Read again if it was forgotten, as after a change by another process: who waits keeps its place.
+      _ = try waiting(.brief) { () throws(StoreError) in
+        _ = try isCurrent(mayWait: true)
+        if !cell.word.has(CellWord.permitsWithinLimit) { _ = try known(cell) }
+      }
     } catch {
       // A store that fails changes nothing for those who wait.
       return true

@@ -197,6 +197,9 @@ struct Ticket: Sendable {
   /// The room that the call has taken of the limit of its breaker, if it is under one.
   var held: HeldSlot?
 
+  /// The room of the call that this one is inside of, if that is one of this process.
+  var outer: HeldSlot?
+
   /// The fork depth of the process that got the ticket: a child does not own it.
   var forkDepth = ForkGuard.depth
 

@@ -10,7 +10,7 @@ struct RoomSearch {
   private let request: Engine.Request
   private let cell: Cell
   private var ticket: Ticket
-  fileprivate private(set) var inForce: Engine.LimitInForce
+  private(set) var inForce: Engine.LimitInForce
 
   /// When the caller gives up; nil if it does not wait.
   private let end: Int64?
@@ -55,48 +55,58 @@ struct RoomSearch {
       slots: inForce.limit.slots, claim: request.claim, terms: inForce.terms, wait: wait)
   }
 
-  /// The decision that follows from an answer; nil if there is another question.
-  mutating func decision(
-    after entry: SlotEntry
-  ) throws(BreakerError) -> Decision<Ticket>? {
+  /// What follows from an answer of the slots.
+  enum Step {
+    case decided(Decision<Ticket>)
+
+    /// There is another question.
+    case asksAgain
+
+    /// It takes reading or writing the store, and the caller must not wait. Nothing has changed.
+    case hasToWait
+  }
+
+  /// Finds out what follows from an answer.
+  mutating func step(after entry: SlotEntry, mayWait: Bool) throws(BreakerError) -> Step {
     switch entry {
-    case .begun(let held)
-    where isPatient && engine.isEnding.load(ordering: .sequentiallyConsistent):
+    case .begun(let held) where isPatient && isEnding:
       inForce.limit.slots.end(held)
-      return rejected()
+      return .decided(rejected())
     case .begun(let held):
       // The breaker may have changed while the call waited.
       guard isPatient, !engine.isUnchanged(cell, since: ticket) else {
-        return .permitted(ticket.holding(held))
+        return .decided(.permitted(ticket.holding(held)))
       }
-      return try decideAgain(holding: held)
+      return try decideAgain(holding: held, mayWait: mayWait)
     case .busy:
-      if isPatient, !engine.isEnding.load(ordering: .sequentiallyConsistent),
-        !engine.isStillPermitted(cell, as: ticket)
-      {
-        let decision = try engine.decide(request, on: cell)
-        guard case .permitted(let next) = decision,
-          let limit = engine.limit(over: next, of: cell)
-        else { return decision }
-        (ticket, inForce) = (next, limit)
-        looks += 1
-        if looks < Self.mostLooks { return nil }
-      }
-      return rejected()
+      guard isPatient, !isEnding else { return .decided(rejected()) }
+      if !mayWait, ticket.source == .store, !isPermittedFromMemory { return .hasToWait }
+      if engine.isStillPermitted(cell, as: ticket) { return .decided(rejected()) }
+      return try decideAgain(mayWait: mayWait)
+    case .unwanted:
+      // What was in its way may be gone by now, and its time is not over.
+      return isEnding ? .decided(rejected()) : try decideAgain(mayWait: mayWait)
     case .outdated:
+      guard mayWait else { return .hasToWait }
       looks += 1
-      guard looks <= Self.mostLooks else { return rejected() }
+      guard looks <= Self.mostLooks else { return .decided(rejected()) }
       let isLast = looks == Self.mostLooks
       guard let next = engine.limitNow(of: cell, after: inForce, isLast: isLast) else {
         // It has none any more.
-        return .permitted(ticket)
+        return .decided(.permitted(ticket))
       }
       inForce = next
-      return nil
+      return .asksAgain
     case .unknown:
       // The processes that take part are too many to be known: a limit is no reason to stop working.
-      return .permitted(ticket)
+      return .decided(.permitted(ticket))
     }
+  }
+
+  private var isEnding: Bool { engine.isEnding.load(ordering: .sequentiallyConsistent) }
+
+  private var isPermittedFromMemory: Bool {
+    engine.isCurrent && cell.word.has(CellWord.permitsWithinLimit)
   }
 
   /// Gives back the lease of a probe that is not made.
@@ -105,20 +115,34 @@ struct RoomSearch {
     _ = engine.accept(.init(outcome: .ignored, ticket: ticket), of: cell)
   }
 
+  /// Decides again on a call that has left the queue.
+  private mutating func decideAgain(mayWait: Bool) throws(BreakerError) -> Step {
+    guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else {
+      return .hasToWait
+    }
+    guard case .permitted(let next) = decision, let limit = engine.limit(over: next, of: cell)
+    else { return .decided(decision) }
+    (ticket, inForce) = (next, limit)
+    looks += 1
+    return looks < Self.mostLooks ? .asksAgain : .decided(rejected())
+  }
+
   /// Decides again on a call that has got its room after a wait.
-  private func decideAgain(holding held: HeldSlot) throws(BreakerError) -> Decision<Ticket>? {
-    let decision: Decision<Ticket>
+  private func decideAgain(holding held: HeldSlot, mayWait: Bool) throws(BreakerError) -> Step {
+    let decision: Decision<Ticket>?
     do throws(BreakerError) {
-      decision = try engine.decide(request, on: cell)
+      decision = try engine.decide(request, on: cell, mayWait: mayWait)
     } catch {
       inForce.limit.slots.end(held)
       throw error
     }
-    guard case .permitted(let ticket) = decision else {
+    switch decision {
+    case .permitted(let ticket)?: return .decided(.permitted(ticket.holding(held)))
+    case .rejected(let rejection)?:
       inForce.limit.slots.end(held)
-      return decision
+      return .decided(.rejected(rejection))
+    case nil: return .hasToWait
     }
-    return .permitted(ticket.holding(held))
   }
 
   /// Rejects a call for which there is no room.
@@ -150,7 +174,10 @@ extension Engine {
     guard !search.isPatient else { return nil }
     let question = search.question
     let entry = question.slots.enter(question.claim, question.terms)
-    return entry == .outdated ? nil : try search.decision(after: entry)
+    switch try search.step(after: entry, mayWait: false) {
+    case .decided(let decision): return decision
+    case .asksAgain, .hasToWait: return nil
+    }
   }
 
   /// Finds room for a call that has been permitted, and waits for it if the policy says so.
@@ -167,7 +194,10 @@ extension Engine {
         throw .store(.interruptedWaiting(for: cell.name))
       }
       recordLostCalls(of: cell, under: search.inForce.limit)
-      if let decision = try search.decision(after: entry) { return decision }
+      switch try search.step(after: entry, mayWait: true) {
+      case .decided(let decision): return decision
+      case .asksAgain, .hasToWait: break
+      }
     }
   }
 
@@ -192,17 +222,26 @@ extension Engine {
         entry = question.slots.enter(question.claim, question.terms)
       }
       recordLostCalls(of: cell, under: search.inForce.limit)
-      if let decision = try search.decision(after: entry) { return decision }
+      switch try search.step(after: entry, mayWait: true) {
+      case .decided(let decision): return decision
+      case .asksAgain, .hasToWait: break
+      }
     }
   }
 
   /// The ticket of a call that needs no room of its own, or gets it at once.
-  private func begun(
+  func begun(
     _ ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell
   ) -> Ticket? {
     let slots = inForce.limit.slots
-    if CallNesting.isInside(slots) { return ticket }
-    return slots.take(request.claim, inForce.terms).map { ticket.holding($0) }
+    switch CallNesting.surroundings(on: slots, besides: request.outers) {
+    case .own(let outer):
+      var ticket = ticket
+      ticket.outer = outer
+      return ticket
+    case .inherited: return ticket
+    case .nothing: return slots.take(request.claim, inForce.terms).map { ticket.holding($0) }
+    }
   }
 }
 

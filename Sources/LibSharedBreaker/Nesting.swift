@@ -1,0 +1,93 @@
+internal import BreakerStore
+package import CSharedBreaker
+internal import Glibc
+internal import SharedBreaker
+
+/// The rooms of the calls that a thread of a C program is inside of.
+///
+/// A room that is left here is worth nothing once its call has ended. So nothing is lost if the call is
+/// ended by another thread, or by the end of the parent's copy in a child.
+enum ThreadCalls {
+  /// The thread's rooms; nil if the system has no key left.
+  private static let key: pthread_key_t? = {
+    var key = pthread_key_t()
+    let end: @convention(c) (UnsafeMutableRawPointer?) -> Void = { place in
+      guard let place = unsafe place else { return }
+      unsafe Unmanaged<Rooms>.fromOpaque(place).release()
+    }
+    return unsafe pthread_key_create(&key, end) == 0 ? key : nil
+  }()
+
+  private final class Rooms {
+    var rooms: [UInt64] = []
+  }
+
+  /// Makes the key, because the child of a fork could not.
+  static func prepare() { _ = key }
+
+  static var rooms: [UInt64] { known?.rooms ?? [] }
+
+  /// The thread's rooms, and one that a caller names; 0 names none.
+  static func rooms(with room: UInt64) -> [UInt64] { room == 0 ? rooms : rooms + [room] }
+
+  /// Lets what the thread does be inside of a call; false if the thread has no place for it.
+  static func add(_ room: UInt64) -> Bool {
+    guard let key else { return false }
+    if let known {
+      // Whatever was taken of the same slots has ended, or no other room would have been.
+      known.rooms.removeAll { HeldSlot.isOfSameSlots($0, room) }
+      known.rooms.append(room)
+      return true
+    }
+    let made = Rooms()
+    made.rooms = [room]
+    let place = unsafe Unmanaged.passRetained(made)
+    if unsafe pthread_setspecific(key, place.toOpaque()) == 0 { return true }
+    unsafe place.release()
+    return false
+  }
+
+  static func remove(_ room: UInt64) { known?.rooms.removeAll { $0 == room } }
+
+  private static var known: Rooms? {
+    guard let key, let place = unsafe pthread_getspecific(key) else { return nil }
+    return unsafe Unmanaged<Rooms>.fromOpaque(place).takeUnretainedValue()
+  }
+}
+
+@c @implementation
+package func sb_permit_room(
+  _ permit: UnsafePointer<sb_permit>?, _ room: UnsafeMutablePointer<UInt64>?
+) -> CInt {
+  do throws(Failure) {
+    guard let room = unsafe room else { throw .argument("there is no place for the room") }
+    unsafe room.pointee = 0
+    guard let permit = unsafe permit?.pointee else { throw .argument("the permit is NULL") }
+    let (number, isOwn) = try permit.room()
+    unsafe room.pointee = number
+    return (isOwn ? SB_OK : SB_NOTHING).rawValue
+  } catch {
+    return told(error, to: nil)
+  }
+}
+
+@c @implementation
+package func sb_environment(
+  _ store: OpaquePointer?, _ rooms: UnsafePointer<UInt64>?, _ count: Int32,
+  _ entry: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?,
+  _ length: UnsafeMutablePointer<Int64>?
+) -> CInt {
+  unsafe answer(store) { () throws(Failure) in
+    let receiver = try unsafe TextReceiver(entry, length)
+    let store = try unsafe ClosableStore.at(store).usable
+    guard count >= 0 else { throw .argument("the count is \(count)") }
+    var all = ThreadCalls.rooms
+    if count > 0 {
+      guard let rooms = unsafe rooms else { throw .argument("the rooms are NULL") }
+      for index in 0..<Int(count) { all.append(unsafe rooms[index]) }
+    }
+    guard let text = store.environmentEntry(ofRooms: all) else { return SB_NOTHING }
+    try receiver.take(text)
+    return SB_OK
+  }
+}

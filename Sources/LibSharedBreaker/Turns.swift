@@ -1,0 +1,109 @@
+internal import BreakerStore
+package import CSharedBreaker
+internal import SharedBreaker
+
+/// A turn that a C program waits for.
+final class OpenTurn: Sendable {
+  private let turn: CallTurn
+  private let store: ClosableStore
+  private let forkDepth = ForkGuard.depth
+
+  /// That of the breaker, which its permit is for.
+  let serial: UInt64
+
+  init(_ turn: CallTurn, of store: ClosableStore, _ serial: UInt64) {
+    self.turn = turn
+    self.store = store
+    self.serial = serial
+  }
+
+  deinit { turn.end() }
+
+  var descriptor: Int32? { turn.descriptor }
+
+  func take(_ call: EnteringCall) throws(Failure) -> sb_code {
+    guard forkDepth == ForkGuard.depth else {
+      throw Failure(SB_ERR_FORKED, "the turn is the parent's: enter in the child too")
+    }
+    _ = try store.usable
+    let answer = try throwingFailures(ofBreaker: { () throws(BreakerError) in
+      try turn.take(mayWait: call.mayWait)
+    })
+    switch answer {
+    case .decided(let decision): return call.answer(decision)
+    case .waits: return SB_WAITING
+    case .hasToWait: return SB_WOULD_BLOCK
+    case .isOver: throw Failure(SB_ERR_PERMIT_USED, "the turn has ended already")
+    }
+  }
+}
+
+@c @implementation
+package func sb_turn_open(
+  _ breaker: OpaquePointer?, _ room: UInt64, _ permit: UnsafeMutablePointer<sb_permit>?,
+  _ rejection: UnsafeMutablePointer<sb_rejection>?,
+  _ turn: UnsafeMutablePointer<OpaquePointer?>?, _ flags: UInt32
+) -> CInt {
+  let place = unsafe ErrorPlace.at(breaker)
+  do throws(Failure) {
+    guard let turn = unsafe turn else { throw .argument("there is no place for the turn") }
+    unsafe turn.pointee = nil
+    let handle = unsafe ErrorPlace.handle(breaker)
+    let call = try unsafe EnteringCall(handle, permit, rejection, flags, Given.flagsOfTurns)
+    let code = try unsafe passing(to: handle, mayWait: call.mayWait) { breaker throws(Failure) in
+      let beginning = try throwingFailures(ofBreaker: { () throws(BreakerError) in
+        try breaker.beginTurn(mayWait: call.mayWait, insideOf: ThreadCalls.rooms(with: room))
+      })
+      switch beginning {
+      case .decided(let decision)?: return call.answer(decision)
+      case .waits(let begun)?:
+        unsafe turn.pointee = Handle.make(try BreakerHandle.turn(begun, of: handle), .turn)
+        return SB_WAITING
+      case .noDescriptor?:
+        throw Failure(SB_ERR_RESOURCES, "the process has no descriptor left for a turn")
+      case nil: return SB_WOULD_BLOCK
+      }
+    }
+    return (code ?? SB_WOULD_BLOCK).rawValue
+  } catch {
+    return told(error, to: place)
+  }
+}
+
+@c @implementation
+package func sb_turn_descriptor(_ turn: OpaquePointer?) -> CInt {
+  do throws(Failure) {
+    return try unsafe Handle.object(OpenTurn.self, at: turn, .turn).descriptor ?? -1
+  } catch {
+    _ = unsafe told(error, to: ErrorPlace.at(turn))
+    return -1
+  }
+}
+
+@c @implementation
+package func sb_turn_take(
+  _ turn: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?,
+  _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
+) -> CInt {
+  let place = unsafe ErrorPlace.at(turn)
+  do throws(Failure) {
+    let open = try unsafe Handle.object(OpenTurn.self, at: turn, .turn)
+    let call = try unsafe EnteringCall(
+      by: open.serial, permit, rejection, flags, Given.flagsOfTurns)
+    let code =
+      call.mayWait
+      ? try CallGate.shared.pass { () throws(Failure) in try open.take(call) }
+      : try CallGate.shared.passAtOnce { () throws(Failure) in try open.take(call) }
+    return (code ?? SB_WOULD_BLOCK).rawValue
+  } catch {
+    return told(error, to: place)
+  }
+}
+
+@c @implementation
+package func sb_turn_free(_ turn: OpaquePointer?) {
+  _ = unsafe answer(turn) { () throws(Failure) in
+    unsafe Handle.free(turn, .turn)
+    return SB_OK
+  }
+}

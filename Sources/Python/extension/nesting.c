@@ -1,0 +1,95 @@
+// Calls inside of calls of a breaker with a limit: which room the running task's calls use.
+//
+// The room of the outermost call is kept in a variable of the context, which tasks hand down. Nothing takes it out,
+// because that of a call that has ended is worth nothing. Breakers without a limit have no variable.
+#include "extension.h"
+
+static PyObject *new_variable(State *state) {
+  PyObject *name = Py_BuildValue("(s)", "shared_breaker_room");
+  PyObject *words = Py_BuildValue("{s:i}", "default", 0);
+  PyObject *variable = name && words ? PyObject_Call(state->variable, name, words) : NULL;
+  Py_XDECREF(name);
+  Py_XDECREF(words);
+  return variable;
+}
+
+// Gets the variable, which all objects of the breaker share; false if there is none, with an exception if it cannot
+// be had. It runs no Python, in which the handler of a signal could raise.
+static bool prepare(Breaker *self, bool makes_it) {
+  if (self->get_room) return true;
+  PyObject *variables = PyObject_GetAttrString(self->store, "_rooms");
+  if (!variables) return false;
+  PyObject *variable = Py_XNewRef(PyDict_GetItemWithError(variables, self->name));
+  if (!variable && makes_it && !PyErr_Occurred()) {
+    variable = new_variable(self->state);
+    if (variable && PyDict_SetItem(variables, self->name, variable)) Py_CLEAR(variable);
+  }
+  Py_DECREF(variables);
+  PyObject *set = variable ? PyObject_GetAttrString(variable, "set") : NULL;
+  PyObject *get = set ? PyObject_GetAttrString(variable, "get") : NULL;
+  Py_XDECREF(variable);
+  if (get && !self->get_room) {
+    self->get_room = Py_NewRef(get);
+    self->set_room = Py_NewRef(set);
+  }
+  Py_XDECREF(get);
+  Py_XDECREF(set);
+  return self->get_room != NULL;
+}
+
+// Returns the room that the running code is inside of, whether it is still worth something or not; 0 if there is
+// none. It keeps the exception that is set.
+uint64_t sb_room_around(Breaker *self) {
+  PyObject *pending = sb_raised();
+  PyObject *answer = prepare(self, false) ? PyObject_CallNoArgs(self->get_room) : NULL;
+  uint64_t room = answer ? PyLong_AsUnsignedLongLong(answer) : 0;
+  Py_XDECREF(answer);
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    room = 0;
+  }
+  sb_raise_again(pending);
+  return room;
+}
+
+// Lets what the running task does be inside of the call that has some room; outside of all if that is 0. It keeps
+// the exception that is set.
+void sb_move_to(Breaker *self, uint64_t room) {
+  PyObject *pending = sb_raised();
+  PyObject *number = prepare(self, true) ? PyLong_FromUnsignedLongLong(room) : NULL;
+  PyObject *token = number ? PyObject_CallFunctionObjArgs(self->set_room, number, NULL) : NULL;
+  // Without memory, what is inside takes room of its own.
+  if (!token) PyErr_Clear();
+  Py_XDECREF(token);
+  Py_XDECREF(number);
+  sb_raise_again(pending);
+}
+
+// Whether a call has taken room, which is got then.
+bool sb_has_room(const sb_permit *permit, uint64_t *room) {
+  return permit->kind && sb_permit_room(permit, room) == SB_OK;
+}
+
+// Lets what the running task does from now on be inside of a call, if that has taken room.
+void sb_surround(Breaker *self, const sb_permit *permit) {
+  uint64_t room;
+  if (sb_has_room(permit, &room)) sb_move_to(self, room);
+}
+
+// Returns the entry of an environment for a list of rooms; None if none of their calls is under way.
+PyObject *sb_environment_of(sb_store *handle, PyObject *list, State *state) {
+  Py_ssize_t count = PyList_Size(list);
+  if (count < 0) return NULL;
+  uint64_t *rooms = PyMem_Calloc((size_t)count + 1, sizeof *rooms);
+  if (!rooms) return PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < count; i++) rooms[i] = PyLong_AsUnsignedLongLong(PyList_GetItem(list, i));
+  char *entry = NULL;
+  int64_t length = 0;
+  int code = SB_NOTHING;
+  if (!PyErr_Occurred() && handle)
+    WITHOUT_GIL(code, sb_environment(handle, rooms, (int32_t)count, &entry, &length));
+  PyMem_Free(rooms);
+  if (PyErr_Occurred()) return NULL;
+  if (code == SB_OK) return sb_take_text(entry, length);
+  return sb_nothing(state, code == SB_NOTHING ? SB_OK : code);
+}

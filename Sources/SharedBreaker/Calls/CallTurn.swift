@@ -1,0 +1,193 @@
+internal import BreakerCore
+internal import BreakerStore
+internal import CHost
+internal import Glibc
+
+/// A call that waits for its turn without a thread, for a caller with an event loop of its own.
+///
+/// Its descriptor polls as readable when it is time to ask again. One thread uses a turn at a time.
+/// Unchecked because the compiler does not know that the lock guards what the thread that waits for all
+/// turns changes.
+package final class CallTurn: @unchecked Sendable {
+  /// What a caller is told.
+  package enum Answer {
+    case decided(Decision<PlainPermit>)
+
+    /// It has its place in the queue.
+    case waits
+
+    /// The answer takes reading or writing the store, and the caller must not wait.
+    case hasToWait
+
+    /// It was decided earlier, or given up.
+    case isOver
+  }
+
+  private enum State {
+    case asking
+    case waiting(giveUp: (@Sendable () -> Void)?)
+    case answered(SlotEntry)
+    case over
+  }
+
+  private let breaker: Breaker
+  private let lock = Lock()
+  private let forkDepth = ForkGuard.depth
+  private var search: RoomSearch
+  private var state = State.asking
+  private var signal: Int32
+
+  /// A turn for a search; nil if the system has no descriptor left.
+  fileprivate init?(_ breaker: Breaker, _ search: RoomSearch) {
+    self.breaker = breaker
+    self.search = search
+    // Who is not patient never waits.
+    signal = search.isPatient ? sb_flag() : -1
+    if search.isPatient, signal < 0 { return nil }
+  }
+
+  deinit { end() }
+
+  /// The descriptor to poll, until the turn is given up; nil in a child of the process that began it.
+  package var descriptor: Int32? {
+    let signal = lock.withLock { self.signal }
+    return forkDepth == ForkGuard.depth && signal >= 0 ? signal : nil
+  }
+
+  /// Finds out what has become of the call.
+  ///
+  /// - Parameter mayWait: Whether the caller may wait for a file or another process; it never waits for
+  ///   its turn.
+  /// - Returns: What the caller is told.
+  /// - Throws: `BreakerError.store` as ``Breaker/acquire(probeTimeout:)`` does; the turn is over then.
+  package func take(mayWait: Bool) throws(BreakerError) -> Answer {
+    while true {
+      switch lock.withLock({ state }) {
+      case .over: return .isOver
+      case .waiting: return .waits
+      case .asking: ask()
+      case .answered(let entry):
+        lower()
+        if mayWait { breaker.engine.recordLostCalls(of: breaker.cell, under: search.inForce.limit) }
+        let step: RoomSearch.Step
+        do throws(BreakerError) {
+          step = try search.step(after: entry, mayWait: mayWait)
+        } catch {
+          become(.over)
+          throw error
+        }
+        switch step {
+        case .decided(let decision):
+          become(.over)
+          return .decided(breaker.told(decision))
+        case .asksAgain: become(.asking)
+        case .hasToWait: return .hasToWait
+        }
+      }
+    }
+  }
+
+  /// Gives up the place in the queue, or the room that was taken since, and closes the descriptor.
+  package func end() {
+    let before = lock.withLock {
+      defer { state = .over }
+      if signal >= 0 { close(signal) }
+      signal = -1
+      return state
+    }
+    // The place is the parent's, whose memory this is a copy of.
+    guard forkDepth == ForkGuard.depth else { return }
+    switch before {
+    case .over: return
+    case .asking, .waiting(giveUp: nil), .answered(.busy), .answered(.unwanted),
+      .answered(.outdated), .answered(.unknown):
+      break
+    case .waiting(let giveUp?): giveUp()
+    case .answered(.begun(let held)): search.question.slots.end(held)
+    }
+    search.giveUp()
+  }
+
+  private func ask() {
+    let question = search.question
+    guard let wait = question.wait else {
+      return become(.answered(question.slots.enter(question.claim, question.terms)))
+    }
+    // The answer may come before the queue has returned.
+    become(.waiting(giveUp: nil))
+    let call = question.slots.queue(question.claim, question.terms, wait: wait) { [self] entry in
+      if !isAnswered(entry), case .begun(let held) = entry { question.slots.end(held) }
+    }
+    switch call {
+    case .answered(let entry): become(.answered(entry))
+    case .waiting(let giveUp):
+      lock.withLock { if case .waiting = state { state = .waiting(giveUp: giveUp) } }
+    }
+  }
+
+  /// Keeps the answer, and makes the descriptor readable; false if nobody waits for it any more.
+  private func isAnswered(_ entry: SlotEntry) -> Bool {
+    lock.withLock {
+      guard case .waiting = state else { return false }
+      state = .answered(entry)
+      _ = sb_flag_raise(signal)
+      return true
+    }
+  }
+
+  private func lower() {
+    var count: UInt64 = 0
+    _ = unsafe read(signal, &count, MemoryLayout<UInt64>.size)
+  }
+
+  private func become(_ state: State) { lock.withLock { self.state = state } }
+}
+
+extension Breaker {
+  /// What a call that would not wait with a thread is told at first.
+  package enum TurnBeginning {
+    case decided(Decision<PlainPermit>)
+    case waits(CallTurn)
+
+    /// The system has no descriptor left.
+    case noDescriptor
+  }
+
+  /// Asks for the right to make one call, and for a turn if there is no room.
+  ///
+  /// - Parameters:
+  ///   - mayWait: Whether the call may wait for a file or another process.
+  ///   - rooms: The rooms of the calls that surround this one.
+  /// - Returns: The answer; nil if the call must not wait and the answer takes reading or writing the
+  ///   store.
+  /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
+  package func beginTurn(
+    mayWait: Bool, insideOf rooms: [UInt64]
+  ) throws(BreakerError) -> TurnBeginning? {
+    var request = request(probeTimeout: nil)
+    request.outers = rooms.isEmpty ? [] : rooms.compactMap { HeldSlot(bits: $0) }
+    if let ticket = engine.takeRoom(on: cell, claim, outers: request.outers) {
+      return .decided(.permitted(PlainPermit(ticket)))
+    }
+    guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else { return nil }
+    guard let (ticket, limit) = engine.limit(over: decision, request, of: cell) else {
+      return .decided(told(decision))
+    }
+    if let ticket = engine.begun(ticket, under: limit, request, of: cell) {
+      return .decided(told(.permitted(ticket)))
+    }
+    let search = RoomSearch(engine, for: request, ticket, of: cell, under: limit)
+    guard let turn = CallTurn(self, search) else { return .noDescriptor }
+    switch try turn.take(mayWait: mayWait) {
+    case .decided(let decision): return .decided(decision)
+    case .waits: return .waits(turn)
+    case .hasToWait, .isOver: return nil
+    }
+  }
+
+  /// A decision as the C library hands it out; notifies the observer of a rejection.
+  fileprivate func told(_ decision: Decision<Ticket>) -> Decision<PlainPermit> {
+    if case .rejected(let rejection) = decision { _ = told(rejection) }
+    return decision.map { PlainPermit(timed($0)) }
+  }
+}
