@@ -56,7 +56,7 @@ final class Worker {
     "name": { worker, words in
       try worker.done { worker.breaker = try worker.store.breaker(words[0]) }
     },
-    "acquire": { worker, _ in try worker.acquire() },
+    "acquire": { worker, words in try worker.acquire(units: words.first.flatMap { Int($0) } ?? 1) },
     "succeed": { worker, _ in worker.end { $0.succeed() } },
     "fail": { worker, words in worker.end { $0.fail(error: words.first) } },
     "ignore": { worker, _ in worker.end { $0.ignore() } },
@@ -137,8 +137,8 @@ final class Worker {
     return "ok"
   }
 
-  private func acquire() throws -> String {
-    let permit = try breaker.acquire()
+  private func acquire(units: Int) throws -> String {
+    let permit = try breaker.claiming(units: units).acquire()
     let kind = permit.kind.wireName
     held.append(Held(permit))
     return kind

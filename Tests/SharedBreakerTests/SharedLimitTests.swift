@@ -50,6 +50,31 @@ import Testing
     #expect(counts?.failures == 2 && counts?.lostCalls == 2)
   }
 
+  /// All that it needs of the limit are two units, of which a process that lives has one.
+  @Test(.timeLimit(.minutes(60)))
+  func `killed calls open the breaker while those who notice them go on waiting`() async throws {
+    let words = "max-concurrent=2 queue-timeout=1h lost-calls=failure max-failures=1"
+    for isTask in [false, true] {
+      let stage = try Stage()
+      let puppets = try stage.puppets(3, words)
+      #expect(try puppets[0].ask("run") == "ok 42")
+      for puppet in puppets.dropLast() { #expect(try puppet.ask("acquire") == "normal") }
+      let breaker = try stage.sharedStore().breaker("api")
+      let heavy = breaker.claiming(units: 2)
+      let task = isTask ? Task { try await heavy.run { () async throws in 42 } } : nil
+      if !isTask { try puppets[2].send("acquire 2") }
+      while breaker.snapshot().limit?.waiters.count != 1 { await Task.yield() }
+      puppets[0].kill()
+      if let task {
+        let error = await #expect(throws: BreakerError.self) { try await task.value }
+        #expect(error?.rejection?.cause == .open)
+      } else {
+        #expect(try puppets[2].answer().hasPrefix("rejected open"))
+      }
+      #expect(try stage.sharedStore().snapshot(of: "api")?.totals.lostCalls == 1)
+    }
+  }
+
   @Test(.timeLimit(.minutes(60)))
   func `killed calls are noticed even while there is room`() throws {
     let stage = try Stage()

@@ -25,7 +25,10 @@ final class SlotWatch: Sendable {
 
     /// When to look for the dead again.
     var nextLook: Int64 = 0
+
+    /// The lost calls that this process has found, and in which fork: its parent records its own.
     var lost: [LostCalls] = []
+    var forkDepth = ForkGuard.depth
   }
 
   /// How often the one who looks does so.
@@ -110,13 +113,21 @@ final class SlotWatch: Sendable {
     }
   }
 
-  fileprivate func add(_ lost: [LostCalls]) { state.withLock { $0.lost += lost } }
+  fileprivate func add(_ lost: [LostCalls]) {
+    state.withLock { state in state.lost = Self.own(&state) + lost }
+  }
 
   fileprivate func takeLost() -> [LostCalls] {
     state.withLock { state in
       defer { state.lost = [] }
-      return state.lost
+      return Self.own(&state)
     }
+  }
+
+  /// What this process has found itself, rather than the one that it was forked from.
+  private static func own(_ state: inout State) -> [LostCalls] {
+    if state.forkDepth != ForkGuard.depth { (state.lost, state.forkDepth) = ([], ForkGuard.depth) }
+    return state.lost
   }
 }
 

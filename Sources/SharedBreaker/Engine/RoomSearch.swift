@@ -45,11 +45,15 @@ struct RoomSearch {
   var isPatient: Bool { end != nil }
 
   var question: Question {
-    let (asked, engine, cell) = (ticket, engine, cell)
+    let (asked, engine, cell, limit) = (ticket, engine, cell, inForce.limit)
     let wait = end.map { end in
       SlotWait(
-        until: end, while: { engine.isStillPermitted(cell, as: asked) },
-        asleep: request.asleep ?? { $0() })
+        until: end,
+        while: {
+          // One who waits may be the only one to notice a death, and its own turn may be far off.
+          engine.recordLostCalls(of: cell, under: limit)
+          return engine.isStillPermitted(cell, as: asked)
+        }, asleep: request.asleep ?? { $0() })
     }
     return Question(
       slots: inForce.limit.slots, claim: request.claim, terms: inForce.terms, wait: wait)
