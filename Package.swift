@@ -122,6 +122,10 @@ let package = Package(
     .executableTarget(
       name: "fleet-torture", dependencies: ["SharedBreaker", "TestSupport", "TortureReferee"],
       path: "Tests/FleetTorture", swiftSettings: settings),
+    .executableTarget(
+      name: "limit-torture",
+      dependencies: ["BreakerStore", "SharedBreaker", "TestShim", "TestSupport", "TortureReferee"],
+      path: "Tests/LimitTorture", swiftSettings: settings),
     .testTarget(
       name: "TortureTests", dependencies: ["SharedBreaker", "TortureReferee"],
       swiftSettings: settings),
