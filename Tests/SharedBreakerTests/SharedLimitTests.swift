@@ -75,6 +75,37 @@ import Testing
     }
   }
 
+  /// Otherwise it could hang as the others did, and nobody would ever know.
+  @Test(.timeLimit(.minutes(60)))
+  func `a call that finds a killed one in its way is not made before that is recorded`() throws {
+    for mayWait in [true, false] {
+      let stage = try Stage()
+      let words = "max-concurrent=1 lost-calls=failure max-failures=1"
+      let puppet = try stage.puppets(1, words)[0]
+      let breaker = try stage.sharedStore().breaker("api")
+      try breaker.run {}
+      #expect(try puppet.ask("acquire") == "normal")
+      guard case .rejected(let busy)? = try breaker.enter(mayWait: true) else {
+        Issue.record("there is no room")
+        return
+      }
+      #expect(busy.cause == .busy)
+      puppet.kill()
+      var rejection: Rejection?
+      // A caller looks for the dead at most once a millisecond.
+      while rejection?.cause != .open {
+        // What would block is done again by a call that may wait.
+        let decision = try breaker.enter(mayWait: mayWait) ?? breaker.enter(mayWait: true)
+        guard case .rejected(let found)? = decision else {
+          Issue.record("the call is made: \(String(describing: decision))")
+          return
+        }
+        rejection = found
+      }
+      #expect(try stage.sharedStore().snapshot(of: "api")?.totals.lostCalls == 1)
+    }
+  }
+
   @Test(.timeLimit(.minutes(60)))
   func `killed calls are noticed even while there is room`() throws {
     let stage = try Stage()

@@ -119,6 +119,8 @@ package final class MemoryBreakerSlots: CallSlots {
 
   package func lookAround() { table.lookAround { found in lost.withLock { $0 += found } } }
 
+  package var hasFoundLostCalls: Bool { lost.withLock { !$0.isEmpty } }
+
   package func takeLostCalls() -> [LostCalls] {
     lost.withLock { lost in
       defer { lost = [] }

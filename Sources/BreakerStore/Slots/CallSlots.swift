@@ -56,6 +56,9 @@ package protocol CallSlots: AnyObject, Sendable {
   /// Frees what owners have that have ended, from time to time.
   func lookAround()
 
+  /// Whether this process has found lost calls since it was last asked.
+  var hasFoundLostCalls: Bool { get }
+
   /// The calls that this process has found lost since it was last asked.
   func takeLostCalls() -> [LostCalls]
 

@@ -117,6 +117,8 @@ final class SlotWatch: Sendable {
     state.withLock { state in state.lost = Self.own(&state) + lost }
   }
 
+  fileprivate var hasLost: Bool { state.withLock { !Self.own(&$0).isEmpty } }
+
   fileprivate func takeLost() -> [LostCalls] {
     state.withLock { state in
       defer { state.lost = [] }
@@ -197,6 +199,8 @@ extension SlotBlock {
     settle()
     return true
   }
+
+  package var hasFoundLostCalls: Bool { watch.hasLost }
 
   /// The calls that this process has found lost since it was last asked.
   package func takeLostCalls() -> [LostCalls] { watch.takeLost() }

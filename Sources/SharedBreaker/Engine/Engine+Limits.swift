@@ -175,9 +175,10 @@ extension Engine {
     }
   }
 
-  /// Records the calls that this process has found lost.
-  func recordLostCalls(of cell: Cell, under limit: CellLimit) {
-    for lost in limit.slots.takeLostCalls() {
+  /// Records the calls that this process has found lost; false if there are none.
+  @discardableResult func recordLostCalls(of cell: Cell, under limit: CellLimit) -> Bool {
+    let found = limit.slots.takeLostCalls()
+    for lost in found {
       do throws(StoreError) {
         try waiting { () throws(StoreError) in
           _ = try step(cell, orCreate: false) { $0.lose(lost) }
@@ -186,5 +187,6 @@ extension Engine {
         failed(error, of: cell)
       }
     }
+    return !found.isEmpty
   }
 }

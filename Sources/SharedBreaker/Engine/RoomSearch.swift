@@ -63,15 +63,15 @@ struct RoomSearch {
   mutating func decision(
     after entry: SlotEntry, mayWait: Bool
   ) throws(BreakerError) -> Decision<Ticket>? {
-    if mayWait { engine.recordLostCalls(of: cell, under: inForce.limit) }
+    let hasRecorded = mayWait && engine.recordLostCalls(of: cell, under: inForce.limit)
     switch entry {
     case .begun(let held)
     where isPatient && engine.isEnding.load(ordering: .sequentiallyConsistent):
       inForce.limit.slots.end(held)
       return rejected()
     case .begun(let held):
-      // The breaker may have changed while the call waited.
-      guard isPatient, !engine.isUnchanged(cell, since: ticket) else {
+      // The breaker may have changed while the call waited, or by the lost calls that it has found.
+      guard isPatient || hasRecorded, !engine.isUnchanged(cell, since: ticket) else {
         return .permitted(ticket.holding(held))
       }
       return try decideAgain(holding: held)
@@ -154,6 +154,12 @@ extension Engine {
     while true {
       let question = search.question
       let entry = question.slots.enter(question.claim, question.terms, wait: question.wait)
+      if !mayWait, question.slots.hasFoundLostCalls {
+        // The round of the call that may wait records them, before it is made: it may hang as they did.
+        if case .begun(let held) = entry { question.slots.end(held) }
+        letRoundBeDue()
+        return nil
+      }
       if question.wait != nil, entry == .busy, Patience.wasInterrupted {
         search.giveUp()
         throw .store(.interruptedWaiting(for: cell.name))
