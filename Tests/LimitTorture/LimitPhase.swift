@@ -37,8 +37,8 @@ final class LimitPhase {
       path: directory.file("breakers.db"),
       options: StoreOptions(lockTimeout: .seconds(600), onStoreFailure: .throw))
     let policy = try BreakerPolicy(
-      words: "max-concurrent=\(LimitPlan.limit) queue=\(plan.places) queue-timeout=1m"
-        + " lost-calls=failure max-failures=1000000"
+      words: "max-concurrent=\(LimitPlan.limit) queue=\(plan.places)"
+        + " queue-timeout=\(plan.patience) lost-calls=failure max-failures=1000000"
         + (plan.reserved > 0 ? " reserve=\(plan.reserved)" : ""))
     breaker = try own.breaker("api", policy: policy)
     // From now on there is a page.

@@ -2,9 +2,9 @@ import TestSupport
 
 /// What happens in a phase, drawn from the seed and the number of the phase.
 struct LimitPlan {
-  /// What is done to the processes besides changing the limit.
+  /// What is done to the processes besides changing the limit; a short run begins with what says most.
   enum Kind: String, CaseIterable {
-    case calm, kills, losses, stops, cancellations, forks, programs, closing, pages, mixed
+    case mixed, losses, pages, forks, programs, stops, closing, cancellations, kills, calm
   }
 
   /// A fault.
@@ -35,6 +35,9 @@ struct LimitPlan {
     seconds = kind == .pages ? 9 : 4
     self.random = random
   }
+
+  /// How long a caller waits: in a copy of the page, calls are under way that nobody ends.
+  var patience: String { kind == .pages ? "5s" : "1m" }
 
   var description: String {
     "\(kind.rawValue), \(reserved) reserved, \(places) places, \(seconds) s"
