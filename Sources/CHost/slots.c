@@ -28,3 +28,9 @@ void sb_await(uint64_t *bell, uint32_t heard, int64_t nanoseconds) {
   syscall(SYS_futex, (uint32_t *)bell, FUTEX_WAIT_BITSET, heard, &time, NULL,
           FUTEX_BITSET_MATCH_ANY);
 }
+
+static __thread const sb_inside *innermost;
+
+const sb_inside *sb_innermost(void) { return innermost; }
+
+void sb_set_innermost(const sb_inside *call) { innermost = call; }

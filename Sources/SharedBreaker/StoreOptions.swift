@@ -120,7 +120,7 @@ public enum StoreFailureAction: Sendable, Hashable {
   /// When the store can be used again, what this breaker has counted is discarded.
   case continueLocally
 
-  /// Permits the call; its outcome is not recorded.
+  /// Permits the call; its outcome is not recorded. A limit that is known holds nevertheless.
   case permit
 
   /// Rejects the call.

@@ -35,8 +35,8 @@ enum BlockedCall: String, CaseIterable {
     let store = SharedStore(path: room.store)
     let breaker = try store.breaker("blocked", policy: BreakerPolicy(maxFailures: 4))
     if isWarm {
-      try breaker.acquire().fail()
-      if self == .trippingFailure { try breaker.acquire().fail() }
+      try await breaker.acquire().fail()
+      if self == .trippingFailure { try await breaker.acquire().fail() }
     }
     let token = self == .report ? try breaker.acquireToken() : nil
     _ = try Parent.awaitStart()
@@ -56,8 +56,8 @@ enum BlockedCall: String, CaseIterable {
         () async throws in
         throw BenchError("refused")
       }
-    case .permit: try breaker.acquire().fail()
-    case .decision: if case .permitted(let permit) = try breaker.decide() { permit.fail() }
+    case .permit: try await breaker.acquire().fail()
+    case .decision: if case .permitted(let permit) = try await breaker.decide() { permit.fail() }
     case .token: _ = try breaker.acquireToken()
     case .report: if let token { try store.report(token, .failure(error: "refused")) }
     case .snapshot: _ = breaker.snapshot()
@@ -71,7 +71,7 @@ enum BlockedCall: String, CaseIterable {
     case .force: try breaker.force(.observe)
     case .policy: try breaker.overridePolicy(set: [.openFor: "1m"])
     case .delete: _ = try store.delete(breaker.name)
-    case .declaring: try store.breaker("another", policy: .http).acquire().fail()
+    case .declaring: try await store.breaker("another", policy: .http).acquire().fail()
     case .connecting: try store.connect()
     case .following: for await _ in store.followHistory(after: 0) {}
     case .hook: await store.handleHistory(as: "blocked") { _ in }

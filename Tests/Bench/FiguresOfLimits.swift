@@ -26,7 +26,7 @@ extension Bench {
     return alone + [shared] + (try handOverFigures(topic))
   }
 
-  /// How long it takes from the end of a call to the beginning of that of another thread that waits.
+  /// How long it takes from the end of a call to the beginning of that of another thread that sleeps.
   private func handOverFigures(_ topic: String) throws -> [Figure] {
     let floor = "futex hand-over between 2 threads"
     let count = Int64(scale.isQuick ? 2_000 : 20_000)
@@ -34,29 +34,17 @@ extension Bench {
       "handed-over", policy: BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(600)))
     func figure(
       _ name: String, _ comparison: Comparison?, _ goal: Goal?,
-      _ body: @escaping () throws -> Void
+      _ body: @escaping () throws -> Double
     ) -> Figure {
       let subject = Subject(
         topic: topic, name: name, unit: "ns", comparison: comparison, goal: goal,
         samples: "\(count) hand-overs")
-      return Figure(subject: subject) {
-        let start = seconds()
-        try body()
-        return (seconds() - start) * 1e9 / Double(count)
-      }
+      return Figure(subject: subject, measure: body)
     }
     return [
       figure(floor, nil, nil) { bs_futex_hand_overs(count) },
       figure("turn handed to the next of 2 threads", .times(floor), .atMost(1.5).compared) {
-        let errors = Guarded<[any Error]>([])
-        Threads.run(2) { _ in
-          do {
-            for _ in 0..<count / 2 { try breaker.run {} }
-          } catch {
-            errors.withLock { $0.append(error) }
-          }
-        }
-        if let error = errors.withLock({ $0.first }) { throw error }
+        try LimitLoops.handOver(breaker, count)
       },
     ]
   }
@@ -78,6 +66,26 @@ enum LimitLoops {
         }
       }
     }
+  }
+
+  /// Lets two threads make calls of a breaker whose limit is 1, and returns how many nanoseconds lie between
+  /// the work of the one and that of the other.
+  static func handOver(_ breaker: Breaker, _ count: Int64) throws -> Double {
+    nonisolated(unsafe) let turns = UnsafeMutablePointer<bs_turns>.allocate(capacity: 1)
+    unsafe turns.initialize(to: bs_turns())
+    defer { unsafe turns.deallocate() }
+    let errors = Guarded<[any Error]>([])
+    Threads.run(2) { side in
+      do {
+        for _ in 0..<count / 2 { try breaker.run { unsafe bs_have_turn(turns, Int32(side)) } }
+      } catch {
+        errors.withLock { $0.append(error) }
+      }
+    }
+    if let error = errors.withLock({ $0.first }) { throw error }
+    let (sum, handed) = unsafe (turns.pointee.nanoseconds, turns.pointee.count)
+    guard handed > count / 2 else { throw BenchError("only \(handed) turns were handed over") }
+    return Double(sum) / Double(handed)
   }
 
   static func semaphore(_ count: Int) throws {

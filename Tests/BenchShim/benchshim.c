@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/sem.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../../Sources/CSharedBreaker/sharedbreaker.h"
@@ -46,9 +47,28 @@ int bs_flock_pairs(const char *path, int64_t count) {
   return result;
 }
 
+static int64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+void bs_have_turn(bs_turns *turns, int side) {
+  enum { until_asleep = 20000 };
+  int64_t begun_at = now();
+  if (turns->ended_at && turns->side != side) {
+    turns->nanoseconds += begun_at - turns->ended_at;
+    turns->count++;
+  }
+  turns->side = side;
+  while (now() < begun_at + until_asleep) continue;
+  turns->ended_at = now();
+}
+
 typedef struct {
   _Atomic uint32_t turn;
   uint32_t last;
+  bs_turns turns;
 } Turns;
 
 static void take_turns(Turns *turns, uint32_t side) {
@@ -56,6 +76,7 @@ static void take_turns(Turns *turns, uint32_t side) {
     uint32_t turn;
     while ((turn = atomic_load(&turns->turn)) != own)
       syscall(SYS_futex, &turns->turn, FUTEX_WAIT, turn, NULL, NULL, 0);
+    bs_have_turn(&turns->turns, (int)side);
     atomic_store(&turns->turn, own + 1);
     syscall(SYS_futex, &turns->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
   }
@@ -66,12 +87,13 @@ static void *take_other_turns(void *turns) {
   return NULL;
 }
 
-void bs_futex_hand_overs(int64_t count) {
-  Turns turns = {0, (uint32_t)count};
+double bs_futex_hand_overs(int64_t count) {
+  Turns turns = {0, (uint32_t)count, {0, 0, 0, 0}};
   pthread_t other;
-  if (pthread_create(&other, NULL, take_other_turns, &turns)) return;
+  if (pthread_create(&other, NULL, take_other_turns, &turns)) return 0;
   take_turns(&turns, 0);
   pthread_join(other, NULL);
+  return (double)turns.turns.nanoseconds / (double)turns.turns.count;
 }
 
 // A sanitizer has put its own allocator in this place, and its two halves must stay together.

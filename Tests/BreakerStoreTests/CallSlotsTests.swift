@@ -104,6 +104,23 @@ import Testing
     #expect(slots.enter(CallClaim(), SlotTerms(CallLimit(3), revision: 4)).held != nil)
   }
 
+  @Test(arguments: StorageKind.allCases)
+  func `a process that cannot read the limit keeps to the one in force, and never replaces it`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind)
+    let slots = try slots(stage)
+    #expect(slots.termsInForce(places: 0) == nil)
+    #expect(slots.adopt(SlotTerms(CallLimit(2), revision: 9)))
+    let others = try #require(slots.termsInForce(places: 3))
+    #expect(others.limit == CallLimit(2) && others.places == 3)
+    #expect(slots.enter(CallClaim(), others).held != nil)
+    #expect(slots.adopt(SlotTerms(CallLimit(1), revision: 10)))
+    #expect(slots.enter(CallClaim(), others) == .outdated)
+    let now = try #require(slots.termsInForce(places: 0))
+    #expect(slots.enter(CallClaim(), now) == .busy)
+  }
+
   @Test func `the dead of a host in memory leave nothing, and their calls are lost once`() throws {
     let dead = ProcessIdentity(pid: 7, startTicks: 1, pidNamespace: 1)
     let living = ProcessIdentity(pid: 8, startTicks: 1, pidNamespace: 1)
@@ -120,8 +137,14 @@ import Testing
     #expect(second.enter(CallClaim(), terms) == .busy)
     isDead.withLock { $0 = true }
     #expect(second.enter(CallClaim(), terms).held != nil)
-    #expect(second.takeLostCalls() == [LostCalls(process: dead, calls: 2)])
-    #expect(second.takeLostCalls().isEmpty)
+    #expect(first.hasUncountedLosses && second.hasUncountedLosses)
+    let lost = try #require(second.uncountedLosses(of: 1, in: 3))
+    #expect(lost.process == dead && lost.calls == 2)
+    #expect(second.uncountedLosses(of: 1, in: 3)?.calls == 2)
+    #expect(second.uncountedLosses(of: 1, in: 5)?.calls == 0)
+    second.noteCounted(lost)
+    #expect(!first.hasUncountedLosses && !second.hasUncountedLosses)
+    #expect(second.uncountedLosses(of: 2, in: 5) == nil)
     #expect(!first.end(held))
   }
 }

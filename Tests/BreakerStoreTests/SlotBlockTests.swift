@@ -101,9 +101,52 @@ import Testing
     // One that does not wait takes them at once.
     for _ in 0..<3 { #expect(live.begun(terms: terms) != nil) }
     #expect(live.enter(CallClaim(), terms) == .busy)
-    #expect(live.takeLostCalls() == [LostCalls(process: stage.deadProcess, calls: 2)])
-    #expect(live.takeLostCalls().isEmpty)
-    #expect(dead.takeLostCalls().isEmpty)
+    let lost = try #require(live.uncountedLosses(of: 1, in: 0))
+    #expect(lost.process == stage.deadProcess && lost.calls == 2)
+    live.noteCounted(lost)
+    for block in [live, dead] {
+      #expect(!block.hasUncountedLosses)
+      #expect(block.uncountedLosses(of: 1, in: 2)?.calls == 0)
+    }
+    #expect(live.uncountedLosses(of: 2, in: 0) == nil)
+  }
+
+  @Test func `lost calls are counted once, whoever is killed while it finds or counts them`() throws
+  {
+    let stage = try SlotStage()
+    let terms = SlotTerms(CallLimit(1), revision: 1)
+    var total: Int64 = 7
+    for round in Int64(1)...5 {
+      let dead = try stage.block(as: stage.deadProcess)
+      _ = try #require(dead.begun(terms: terms))
+      // One that noted the loss and was killed before it freed the slot; then one that did all.
+      let finder = try stage.block()
+      finder.noteLoss(ofSlot: 0, finder.word(ofSlot: 0))
+      #expect(finder.begun(terms: terms).map { finder.end($0) } == true)
+      // One that was killed before its commit, and one that was killed after it.
+      #expect(finder.uncountedLosses(of: 1, in: total)?.calls == 1)
+      let other = try stage.block()
+      #expect(other.hasUncountedLosses)
+      #expect(other.uncountedLosses(of: 1, in: total)?.calls == 1)
+      total += 1
+      let next = try stage.block()
+      #expect(next.hasUncountedLosses)
+      let lost = try #require(next.uncountedLosses(of: 1, in: total))
+      #expect(lost.calls == 0)
+      next.noteCounted(lost)
+      #expect(!next.hasUncountedLosses, "round \(round)")
+    }
+  }
+
+  @Test func `a call of a process that exited by itself is not found lost`() throws {
+    let stage = try SlotStage()
+    let terms = SlotTerms(CallLimit(1), revision: 1)
+    let dead = try stage.block(as: stage.deadProcess)
+    _ = try #require(dead.begun(terms: terms))
+    dead.owners.noteExit()
+    let live = try stage.block()
+    #expect(live.begun(terms: terms) != nil)
+    #expect(!live.hasUncountedLosses)
   }
 
   @Test func `an owner of which nothing is known has nothing`() throws {

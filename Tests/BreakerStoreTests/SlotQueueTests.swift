@@ -111,7 +111,70 @@ import Testing
     puppet.kill()
     threads.join()
     #expect(began.withLock { $0 })
-    #expect(block.takeLostCalls().map(\.calls) == [1])
+    #expect(block.uncountedLosses(of: 1, in: 0)?.calls == 1)
+  }
+
+  @Test func `the last to be served and the last of another process look after all others`() throws
+  {
+    let stage = try SlotStage()
+    let blocks = try (0..<3).map { _ in try stage.block() }
+    func arrive(_ side: Int, _ priority: CallPriority = .ordinary) throws -> SlotBlock.Caller {
+      let own = try #require(blocks[side].owners.register())
+      return try #require(
+        blocks[side].arrive(CallClaim(priority: priority), own, isBrief: false))
+    }
+    func watchers() -> [Int] {
+      let watchers = blocks[0].watchers
+      return [watchers.last, watchers.other].compactMap { $0?.index }
+    }
+    #expect(watchers().isEmpty)
+    let background = try arrive(0, .background)
+    let first = try arrive(0)
+    #expect(watchers() == [background.index])
+    let second = try arrive(1)
+    let third = try arrive(1)
+    #expect(watchers() == [background.index, third.index])
+    let last = try arrive(2, .background)
+    #expect(watchers() == [last.index, background.index])
+    // One who is served in turn has nobody to wake.
+    let bells = [second, third, background, last].map { blocks[0].bell(of: $0) }
+    blocks[0].leave(first)
+    #expect(watchers() == [last.index, background.index])
+    #expect([second, third, background, last].map { blocks[0].bell(of: $0) } == bells)
+    // One who came last, or whose process did, wakes those who look from now on.
+    blocks[2].leave(last)
+    #expect(watchers() == [background.index, third.index])
+    #expect(blocks[0].bell(of: third) != bells[1])
+    blocks[0].leave(background)
+    #expect(watchers() == [third.index])
+    blocks[1].leave(second)
+    blocks[1].leave(third)
+    #expect(watchers().isEmpty)
+  }
+
+  @Test func `a waiter goes on when those who look after others die with the owner of the slot`()
+    throws
+  {
+    let stage = try SlotStage()
+    let puppets = try (0..<3).map { _ in try SlotPuppet(stage) }
+    let block = try stage.block()
+    #expect(try puppets[0].ask("slot-begin 1") == "begun")
+    let threads = Threads()
+    let terms = terms
+    let began = Guarded(false)
+    threads.start {
+      if case .begun = block.enter(CallClaim(), terms, wait: SlotWait(atMost: .seconds(600))) {
+        began.withLock { $0 = true }
+      }
+    }
+    block.untilWaiting(1)
+    for (number, puppet) in puppets.dropFirst().enumerated() {
+      try puppet.send("slot-wait 1 8 600000")
+      block.untilWaiting(number + 2)
+    }
+    for puppet in puppets.reversed() { puppet.kill() }
+    threads.join()
+    #expect(began.withLock { $0 })
   }
 
   @Test func `a waiter that was killed or stopped keeps nobody from the slot`() throws {
@@ -276,6 +339,9 @@ extension SlotBlock {
   func untilWaiting(_ count: Int) {
     while places.filter(\.isWaiting).count < count { usleep(100) }
   }
+
+  /// How often a caller that waits has been woken.
+  func bell(of caller: Caller) -> UInt64 { unsafe waiter(caller.index, .bell).pointee }
 
   /// The places that are taken.
   var places: [PlaceWord] {

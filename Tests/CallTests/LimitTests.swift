@@ -224,7 +224,7 @@ import Testing
   @Test func `tasks that wait for their turn occupy none of Swift's threads`() async throws {
     let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
     let breaker = try breaker(policy)
-    let permit = try breaker.acquire().shared()
+    let permit = try await breaker.acquire().shared()
     let begun = Guarded(0)
     try await withThrowingTaskGroup(of: Void.self) { group in
       for _ in 0..<40 {
@@ -241,12 +241,45 @@ import Testing
     #expect(breaker.snapshot().limit?.unitsInUse == 0)
   }
 
+  @Test func `tasks that wait for a permit occupy none of Swift's threads, and can be cancelled`()
+    async throws
+  {
+    let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
+    let breaker = try breaker(policy)
+    let permit = try await breaker.acquire().shared()
+    let tasks = (0..<40).map { number in
+      Task {
+        if number % 2 == 0 { return try await breaker.acquire().succeed() }
+        switch try await breaker.decide() {
+        case .permitted(let permit): return permit.succeed()
+        case .rejected: return .refused
+        }
+      }
+    }
+    while breaker.snapshot().limit?.waiters.count != 40 { await Task.yield() }
+    for task in tasks.prefix(10) {
+      task.cancel()
+      await #expect(throws: CancellationError.self) { try await task.value }
+    }
+    permit.succeed()
+    for task in tasks.dropFirst(10) { #expect(try await task.value == .counted) }
+    #expect(breaker.snapshot().limit?.unitsInUse == 0)
+    // Nobody has to wait for a rejection.
+    try breaker.trip()
+    await #expect(throws: BreakerError.self) { _ = try await breaker.acquire().succeed() }
+    guard case .rejected(let rejection) = try await breaker.decide() else {
+      Issue.record("permitted")
+      return
+    }
+    #expect(rejection.cause == .open)
+  }
+
   @Test func `a task that is cancelled while it waits leaves at once, and ran nothing`()
     async throws
   {
     let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
     let breaker = try breaker(policy)
-    let permit = try breaker.acquire()
+    let permit = try await breaker.acquire()
     let waiting = [
       Task { try await breaker.run { () async throws in Issue.record("it ran") } },
       Task {
@@ -288,7 +321,7 @@ import Testing
       return Task {
         // It outlives the call that it was started in.
         while breaker.snapshot().limit?.unitsInUse != 0 { await Task.yield() }
-        let permit = try? breaker.acquire()
+        let permit = try? await breaker.acquire()
         guard permit != nil else { return false }
         return isBusy(breaker)
       }
@@ -355,6 +388,51 @@ import Testing
     for breaker in breakers { #expect(isBusy(breaker)) }
     permit.succeed()
     try breakers[1].run {}
+  }
+
+  @Test func `a process that cannot read a changed limit keeps to the one that the others have`()
+    throws
+  {
+    for action in [StoreFailureAction.continueLocally, .permit] {
+      let host = TestHost()
+      let policy = BreakerPolicy(maxConcurrent: 2)
+      let other = try host.store().breaker("gpu", policy: policy)
+      let breaker = try host.process().store().breaker(
+        "gpu", policy: policy, onStoreFailure: action)
+      for each in [other, breaker] { try each.run {} }
+      try other.overridePolicy(set: [.maxConcurrent: "1"])
+      let permit = try other.acquire()
+      host.failStore()
+      #expect(isBusy(breaker), "\(action)")
+      permit.succeed()
+      #expect(!isBusy(breaker), "\(action)")
+      let own = try breaker.acquire()
+      #expect(isBusy(breaker) && isBusy(other), "\(action)")
+      own.succeed()
+    }
+  }
+
+  @Test func `calls found lost while the store fails count when it is back, each of them once`()
+    throws
+  {
+    let policy = BreakerPolicy(maxFailures: 9, maxConcurrent: 2, lostCalls: .failure)
+    let worker = host.process()
+    let lost = try breaker(policy, in: worker)
+    let permits = [try lost.acquire().shared(), try lost.acquire().shared()]
+    let finder = try host.process().store().breaker("gpu", policy: policy)
+    #expect(isBusy(finder))
+    host.failStore()
+    worker.kill()
+    #expect(!isBusy(finder))
+    host.repairStore()
+    for _ in 0..<3 {
+      host.clock.advance(by: .seconds(11))
+      #expect(!isBusy(finder))
+      #expect(!isBusy(try host.process().store().breaker("gpu")))
+    }
+    let totals = finder.snapshot().totals
+    #expect(totals.lostCalls == 2 && totals.failures == 2)
+    withExtendedLifetime(permits) {}
   }
 }
 

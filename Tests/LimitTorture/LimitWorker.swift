@@ -230,12 +230,16 @@ extension LimitWorker {
         testimony.hold(); testimony.leave()
       }
     } else {
-      let permit = try claimant.acquire()
-      testimony.hold()
-      testimony.leave()
-      permit.succeed()
+      try waitInThread(claimant, testimony)
     }
     testimony.end("nothing")
     store.close()
+  }
+
+  private static func waitInThread(_ claimant: Breaker, _ testimony: Testimony) throws {
+    let permit = try claimant.acquire()
+    testimony.hold()
+    testimony.leave()
+    permit.succeed()
   }
 }

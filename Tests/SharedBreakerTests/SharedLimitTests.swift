@@ -122,6 +122,36 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `calls found lost while the store is held are recorded later, each of them once`() throws {
+    let stage = try Stage()
+    // One after the other, so that none loses the store to another one.
+    let puppets = try (0..<4).flatMap { _ in
+      try stage.puppets(
+        1, "max-concurrent=1 lost-calls=failure max-failures=9", options: ["lock-timeout=200"])
+    }
+    #expect(try puppets[0].ask("acquire") == "normal")
+    for puppet in puppets.dropFirst() { #expect(try puppet.ask("acquire") == "busy") }
+    var holder: Holder? = try Holder(stage.store, "BEGIN IMMEDIATE")
+    puppets[0].kill()
+    while try puppets[1].ask("acquire") == "busy" {}
+    _ = try puppets[1].ask("succeed")
+    withExtendedLifetime(holder) {}
+    holder = nil
+    // Whoever found it need not live to record it.
+    puppets[1].kill()
+    while try stage.sharedStore().snapshot(of: "api")?.totals.lostCalls == 0 {
+      stage.clock.advance(by: .seconds(11))
+      #expect(try puppets[2].ask("run") == "ok 42")
+    }
+    for _ in 0..<3 {
+      stage.clock.advance(by: .seconds(11))
+      #expect(try Array(puppets.suffix(2)).ask("run") == ["ok 42", "ok 42"])
+    }
+    let totals = try stage.sharedStore().snapshot(of: "api")?.totals
+    #expect(totals?.lostCalls == 1 && totals?.failures == 1)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a snapshot shows who is under way, and does not know without the file`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-concurrent=2")
@@ -202,7 +232,7 @@ import Testing
     let policy = BreakerPolicy(maxConcurrent: 2, queueTimeout: .seconds(3_600))
     let breaker = try stage.sharedStore().breaker("api", policy: policy)
     try breaker.run {}
-    let permits = [try breaker.acquire().shared(), try breaker.acquire().shared()]
+    let permits = [try await breaker.acquire().shared(), try await breaker.acquire().shared()]
     let underWay = Guarded((now: 0, most: 0, all: 0))
     try await withThrowingTaskGroup(of: Void.self) { group in
       for _ in 0..<1_000 {
@@ -237,7 +267,7 @@ import Testing
     let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
     let breaker = try stage.sharedStore().breaker("api", policy: policy)
     try breaker.run {}
-    let permit = try breaker.acquire()
+    let permit = try await breaker.acquire()
     let tasks = (0..<8).map { _ in Task { try await breaker.run { () async throws in 42 } } }
     while breaker.snapshot().limit?.waiters.count != 8 { await Task.yield() }
     for task in tasks.prefix(4) { task.cancel() }

@@ -43,6 +43,12 @@ final class Lifelines: Sendable {
     return sb_is_free(file.descriptor, lifeline.byte) != 0
   }
 
+  /// Tells which lifelines of a store are held, with one look at its lock file for all of them.
+  static func heldOnes(of store: String) -> (Lifeline) -> Bool {
+    let file = LockFile(of: store, mayCreate: false)
+    return { file?.holds($0) ?? false }
+  }
+
   /// Whether nobody holds a byte of the lock file that a store has now.
   static func isReleased(byte: Int64, of store: String) -> Bool {
     guard let file = LockFile(of: store, mayCreate: false) else { return false }

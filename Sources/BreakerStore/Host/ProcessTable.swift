@@ -186,6 +186,12 @@ package struct OwnerJudge: Sendable {
     }
   }
 
+  /// Tells which owners hold their lifelines, with one look for all of them.
+  func holders() -> (ProcessIdentity) -> Bool {
+    let isHeld = Lifelines.heldOnes(of: store)
+    return { $0.lifeline.map(isHeld) ?? false }
+  }
+
   /// Whether nobody holds a lifeline on a byte of the lock file that the store has now.
   func hasReleased(_ byte: Int64) -> Bool { Lifelines.isReleased(byte: byte, of: store) }
 }

@@ -29,7 +29,7 @@ final class MemorySlots: Sendable {
     state.withLock { state in
       let side = Side(breaker: breaker, process: process)
       if let slots = state.sides[side] { return slots }
-      let table = state.tables[breaker] ?? MemorySlotTable(judge)
+      let table = state.tables[breaker] ?? MemorySlotTable(breaker, judge)
       state.tables[breaker] = table
       let slots = MemoryBreakerSlots(table, process)
       state.sides[side] = slots
@@ -56,7 +56,6 @@ package final class MemoryBreakerSlots: CallSlots {
   package let number = SlotNumber.next()
   private let table: MemorySlotTable
   private let process: ProcessIdentity
-  private let lost = Guarded<[LostCalls]>([])
 
   fileprivate init(_ table: MemorySlotTable, _ process: ProcessIdentity) {
     self.table = table
@@ -68,10 +67,7 @@ package final class MemoryBreakerSlots: CallSlots {
   }
 
   package func enter(_ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait?) -> SlotEntry {
-    let entry = table.enter(claim, terms, by: owner, wait: wait) { found in
-      lost.withLock { $0 += found }
-    }
-    return switch entry {
+    switch table.enter(claim, terms, by: owner, wait: wait) {
     case .begun(let call): .begun(HeldSlot(number: call, of: number))
     case .busy: .busy
     case .outdated: .outdated
@@ -117,16 +113,17 @@ package final class MemoryBreakerSlots: CallSlots {
 
   package func wakeAll() { table.wakeAll() }
 
-  package func lookAround() { table.lookAround { found in lost.withLock { $0 += found } } }
+  package func termsInForce(places: Int) -> SlotTerms? { table.termsInForce(places: places) }
 
-  package var hasFoundLostCalls: Bool { lost.withLock { !$0.isEmpty } }
+  package func lookAround() { table.lookAround() }
 
-  package func takeLostCalls() -> [LostCalls] {
-    lost.withLock { lost in
-      defer { lost = [] }
-      return lost
-    }
+  package var hasUncountedLosses: Bool { table.hasUncountedLosses }
+
+  package func uncountedLosses(of breaker: Int64, in total: Int64) -> LostCalls? {
+    table.uncountedLosses(of: breaker, in: total)
   }
+
+  package func noteCounted(_ lost: LostCalls) { table.noteCounted(lost) }
 
   package var usage: SlotUsage { table.usage }
 
@@ -148,11 +145,17 @@ private struct MemorySlotOwner: Hashable, Sendable {
 /// Unchecked because the compiler does not know that the lock guards the rest.
 private final class MemorySlotTable: @unchecked Sendable {
   private let lock = Lock()
+  private let breaker: MemorySlots.Key
   private let judge: @Sendable (ProcessIdentity) -> Bool
   private var table: SlotTable<MemorySlotOwner>?
   private var revision: Int64 = .min
   private var sleepers: [Int64: ThreadWaker] = [:]
   private var waits = SlotWaits()
+
+  // The calls that were found lost, and how many of them the breaker has counted.
+  private var losses: Int64 = 0
+  private var lastLost: ProcessIdentity?
+  private var ledger = LossLedger()
 
   /// When each call began, and when each caller that waits came, by its number or ticket.
   private var beginnings: [Int64: Int64] = [:]
@@ -166,7 +169,10 @@ private final class MemorySlotTable: @unchecked Sendable {
     case outdated
   }
 
-  init(_ judge: @escaping @Sendable (ProcessIdentity) -> Bool) { self.judge = judge }
+  init(_ breaker: MemorySlots.Key, _ judge: @escaping @Sendable (ProcessIdentity) -> Bool) {
+    self.breaker = breaker
+    self.judge = judge
+  }
 
   func willFork() { lock.lock() }
   func didFork() { lock.unlock() }
@@ -174,15 +180,14 @@ private final class MemorySlotTable: @unchecked Sendable {
   var usage: SlotUsage { lock.withLock { table?.usage ?? SlotUsage() } }
 
   func enter(
-    _ claim: CallClaim, _ terms: SlotTerms, by owner: MemorySlotOwner, wait: SlotWait?,
-    onLoss: ([LostCalls]) -> Void
+    _ claim: CallClaim, _ terms: SlotTerms, by owner: MemorySlotOwner, wait: SlotWait?
   ) -> Entry {
     lock.lock()
     defer { lock.unlock() }
     guard adoptLocked(terms, isForced: false) else { return .outdated }
     var entry = request(claim, by: owner, mayWait: wait != nil)
     if case .begun = entry {
-    } else if expire(onLoss) {
+    } else if expire() {
       if case .waiting(let ticket) = entry { _ = table?.withdraw(ticket: ticket) }
       entry = request(claim, by: owner, mayWait: wait != nil)
     }
@@ -191,7 +196,7 @@ private final class MemorySlotTable: @unchecked Sendable {
     case .busy: return .busy
     case .waiting(let ticket):
       guard let wait else { return .busy }
-      return attend(ticket, wait, onLoss)
+      return attend(ticket, wait)
     }
   }
 
@@ -221,7 +226,24 @@ private final class MemorySlotTable: @unchecked Sendable {
     lock.withLock { adoptLocked(terms, isForced: isForced) }
   }
 
-  func lookAround(_ onLoss: ([LostCalls]) -> Void) { lock.withLock { _ = expire(onLoss) } }
+  func termsInForce(places: Int) -> SlotTerms? {
+    lock.withLock {
+      table.map { SlotTerms($0.limit, places: places, revision: .min) }
+    }
+  }
+
+  func lookAround() { lock.withLock { _ = expire() } }
+
+  var hasUncountedLosses: Bool { lock.withLock { losses != ledger.counted } }
+
+  func uncountedLosses(of breaker: Int64, in total: Int64) -> LostCalls? {
+    guard self.breaker == .row(breaker) else { return nil }
+    return lock.withLock {
+      LostCalls(process: lastLost, ledger.uncounted(of: losses, in: total), of: losses)
+    }
+  }
+
+  func noteCounted(_ lost: LostCalls) { lock.withLock { ledger.counted = lost.countedThen } }
 
   func wakeAll() { lock.withLock { for sleeper in sleepers.values { sleeper.wake() } } }
 }
@@ -295,9 +317,7 @@ extension MemorySlotTable {
   }
 
   /// Waits for the turn of a ticket.
-  private func attend(
-    _ ticket: Int64, _ wait: SlotWait, _ onLoss: ([LostCalls]) -> Void
-  ) -> Entry {
+  private func attend(_ ticket: Int64, _ wait: SlotWait) -> Entry {
     let sleeper = ThreadWaker()
     sleepers[ticket] = sleeper
     let start = Patience.monotonicNanoseconds()
@@ -324,17 +344,16 @@ extension MemorySlotTable {
       }
       guard goesOn else { return .busy }
       let end = min(wait.until, Patience.monotonicNanoseconds() + Self.tick)
-      if !sleeper.wait(lock, until: end) { _ = expire(onLoss) }
+      if !sleeper.wait(lock, until: end) { _ = expire() }
     }
   }
 
   /// Frees what the dead have left; false if there is nothing.
-  private func expire(_ onLoss: ([LostCalls]) -> Void) -> Bool {
+  private func expire() -> Bool {
     guard var known = table else { return false }
     let depth = ForkGuard.depth
-    var ended: [ProcessIdentity: Int] = [:]
-    for call in known.calls.values where call.owner.forkDepth == depth {
-      if judge(call.owner.process) { ended[call.owner.process, default: 0] += 1 }
+    let ended = known.calls.values.map(\.owner).filter { owner in
+      owner.forkDepth == depth && judge(owner.process)
     }
     let remains = known.expire { isGone($0) }
     guard remains.calls > 0 || remains.waiters > 0 else { return false }
@@ -342,7 +361,8 @@ extension MemorySlotTable {
     beginnings = beginnings.filter { number, _ in
       known.calls[number] != nil || known.waiters.contains { $0.place.ticket == number }
     }
-    if !ended.isEmpty { onLoss(ended.map { LostCalls(process: $0.key, calls: $0.value) }) }
+    losses += Int64(ended.count)
+    lastLost = ended.last?.process ?? lastLost
     wakeDue()
     return true
   }

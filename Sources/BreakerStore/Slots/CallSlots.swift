@@ -50,17 +50,31 @@ package protocol CallSlots: AnyObject, Sendable {
   /// Puts terms in force for certain: nothing later is in the store.
   func impose(_ terms: SlotTerms)
 
+  /// The limit in force, as terms that never replace others; nil if it was damaged, or before the first
+  /// call.
+  func termsInForce(places: Int) -> SlotTerms?
+
   /// Wakes everybody who waits, so that they ask whether they still want to.
   func wakeAll()
 
   /// Frees what owners have that have ended, from time to time.
   func lookAround()
 
-  /// Whether this process has found lost calls since it was last asked.
-  var hasFoundLostCalls: Bool { get }
+  /// Whether calls were found lost of which it is not known that the breaker has counted them.
+  var hasUncountedLosses: Bool { get }
 
-  /// The calls that this process has found lost since it was last asked.
-  func takeLostCalls() -> [LostCalls]
+  /// The calls that were found lost, and that a breaker has yet to count.
+  ///
+  /// Only ask in a transaction on the breaker that counts them, so that nobody else does so meanwhile.
+  ///
+  /// - Parameters:
+  ///   - breaker: The row of the breaker.
+  ///   - total: How many lost calls it has counted.
+  /// - Returns: What to count now; nil if these are not the slots of that breaker.
+  func uncountedLosses(of breaker: Int64, in total: Int64) -> LostCalls?
+
+  /// Notes that a transaction was committed in which the breaker has counted these calls.
+  func noteCounted(_ lost: LostCalls)
 
   /// How many units are under way.
   var usage: SlotUsage { get }

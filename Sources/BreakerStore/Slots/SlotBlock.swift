@@ -16,7 +16,7 @@ internal import Synchronization
   let owners: SlotOwners
 
   /// The row of the breaker.
-  private let breaker: Int64
+  let breaker: Int64
 
   /// The slot from which a call looks for a free one.
   private let hint = Atomic<Int>(0)
@@ -235,6 +235,10 @@ extension SlotBlock {
     }
   }
 
+  package func termsInForce(places: Int) -> SlotTerms? {
+    gate.limit.map { SlotTerms($0, places: places, revision: .min) }
+  }
+
   private func replaceRevision(_ found: Int64, by revision: Int64) -> Bool {
     unsafe sb_decide(
       header(.revision), UInt64(bitPattern: found), UInt64(bitPattern: revision)) != 0
@@ -267,6 +271,16 @@ extension SlotBlock {
     /// When somebody last looked whether owners have ended, on the coarse clock.
     case lookedAt = 11
 
+    /// How many calls were found lost, as far as that was made known; how many of these the breaker has
+    /// counted for certain; its total without them, shifted by one, and a one; and who was the last owner.
+    case losses = 12
+    case countedLosses = 13
+    case lossBase = 14
+    case lastLost = 15
+
+    /// When somebody who waits last looked for the dead, on the coarse clock.
+    case watchedAt = 32
+
     /// How long callers have waited: a count for each bound, and two words more.
     case waits = 16
   }
@@ -277,6 +291,7 @@ extension SlotBlock {
     case units
     case next
     case serial
+    case loss
   }
 
   enum WaiterWord: Int {

@@ -101,9 +101,10 @@ final class SlotDispatcher: @unchecked Sendable {
         left[waiter.caller.index] = nil
       }
       for waiter in left.values { nextLook = min(nextLook, waiter.wait.until) }
-      if let watcher = left.values.first(where: { block.watch.begin($0.caller.index) }) {
-        let hasChanged = block.lookForTheDead() || block.noteAbsence(but: watcher.caller.index)
-        nextLook = min(nextLook, hasChanged ? 0 : SlotWatch.nextTick)
+      if let any = left.values.first {
+        let hasChanged = block.lookAfterAll(but: any.caller.index)
+        let isWatching = block.isWatching { left[$0] != nil }
+        nextLook = min(nextLook, hasChanged ? 0 : SlotWatch.nextLook(isWatching: isWatching))
       }
     }
     return nextLook

@@ -87,6 +87,21 @@ final class SlotOwners: Sendable {
     return process(at: index).map { judge.hasEnded($0) } ?? true
   }
 
+  /// Tells which owners have ended for certain.
+  ///
+  /// With `believingLocks`, whoever holds its lifeline is alive: that is one question to the kernel instead
+  /// of a dozen, but a process that has ended is found later if another one keeps its memory.
+  func judgement(believingLocks: Bool) -> (_ number: UInt64) -> Bool {
+    let isHolding = believingLocks ? judge.holders() : { _ in false }
+    var known: [UInt64: Bool] = [:]
+    return { [self] number in
+      if let known = known[number] { return known }
+      let isOver = process(number).map(isHolding) != true && isGone(number)
+      known[number] = isOver
+      return isOver
+    }
+  }
+
   /// Notes that this process ends by itself: its calls end with it, and none of them is lost.
   func noteExit() {
     guard let own else { return }

@@ -80,9 +80,9 @@ extension SlotBlock {
       guard isPresent(caller) else { return .busy }
       if first?.index == caller.index, let held = takeWithCare(claim, own) { return .begun(held) }
       guard wait.isWanted(), !Patience.isOver(at: wait.until) else { return .busy }
-      let isWatching = watch.begin(caller.index)
-      if isWatching, lookForTheDead() || noteAbsence(but: caller.index) { continue }
-      let end = isWatching ? min(wait.until, SlotWatch.nextTick) : wait.until
+      if lookAfterAll(but: caller.index) { continue }
+      let isWatching = isWatching { $0 == caller.index }
+      let end = min(wait.until, SlotWatch.nextLook(isWatching: isWatching))
       wait.asleep { unsafe sb_await(waiter(caller.index, .bell), heard, end) }
     }
   }
@@ -151,18 +151,8 @@ extension SlotBlock {
       unsafe sb_decide(place(caller.index), absent.bits, 0)
     }
     settle()
-    // Somebody else in this process has to look for those who do not live or do not come.
-    watch.end(caller.index)
-    if !watch.isKept, let other = otherOfThisProcess() { ring(other) }
-  }
-
-  private func otherOfThisProcess() -> Int? {
-    guard let own = owners.own else { return nil }
-    return (0..<placeExtent).last { index in
-      let word = word(ofPlace: index)
-      return (word.isWaiting || word.isAbsent) && !word.isBrief
-        && owner(ofWaiter: index) == own
-    }
+    // One that came for a moment has looked after nobody.
+    if !caller.word.isBrief { passOnWatch(after: caller) }
   }
 
   /// Whether a caller still has its place, into which it comes back if it had not come for its turn.

@@ -1,22 +1,14 @@
-package import BreakerCore
+internal import BreakerCore
 internal import CHost
 internal import Glibc
 internal import Synchronization
 
-/// Calls that were under way when their process ended.
-package struct LostCalls: Sendable, Hashable {
-  /// The process; nil if it is not known.
-  package let process: ProcessIdentity?
-  package let calls: Int
-}
-
 /// What one process knows of those who have slots and places in a block, and do not live or do not come.
 ///
-/// Of all threads that wait in this process, one looks after them 20 times a second; the others sleep
-/// until they are woken. No process relies on another one for this.
+/// Of all callers that wait on the host, two look after the others 20 times a second: the last one to be
+/// served, and the last one of another process, in case the first one's process is killed or stopped.
+/// The others sleep until they are woken, but for one look a second, in case that happens to both.
 final class SlotWatch: Sendable {
-  /// Which place's caller looks, and in which fork of the process; 0 if nobody does.
-  private let watcher = Atomic<UInt64>(0)
   private let state = Guarded(State())
 
   private struct State {
@@ -25,14 +17,15 @@ final class SlotWatch: Sendable {
 
     /// When to look for the dead again.
     var nextLook: Int64 = 0
-
-    /// The lost calls that this process has found, and in which fork: its parent records its own.
-    var lost: [LostCalls] = []
-    var forkDepth = ForkGuard.depth
   }
 
-  /// How often the one who looks does so.
+  /// How often the two look, and all others.
   private static let tick: Int64 = 50_000_000
+  private static let longestSleep: Int64 = 1_000_000_000
+
+  /// For how long a look for the dead by anybody on the host is good, and one that believes no lock.
+  fileprivate static let freshness: Int64 = 40_000_000
+  fileprivate static let round: Int64 = 1_000_000_000
 
   /// How long the others wait for one whose turn it is.
   private static let absence: Int64 = 100_000_000
@@ -43,37 +36,13 @@ final class SlotWatch: Sendable {
   /// A look takes no more of the time than this share.
   private static let share: Int64 = 10
 
-  static var nextTick: Int64 { Patience.monotonicNanoseconds() + tick }
+  /// Until when a caller sleeps at most, on the monotonic clock.
+  static func nextLook(isWatching: Bool) -> Int64 {
+    Patience.monotonicNanoseconds() + (isWatching ? tick : longestSleep)
+  }
 
   func willFork() { state.willFork() }
   func didFork() { state.didFork() }
-
-  /// Whether the caller in a place is the one to look, which it becomes if nobody is.
-  func begin(_ index: Int) -> Bool {
-    let own = Self.mark(index)
-    let found = watcher.load(ordering: .sequentiallyConsistent)
-    if found == own { return true }
-    // The child of a fork has none of its parent's threads.
-    guard !Self.isOfThisFork(found) else { return false }
-    return watcher.compareExchange(
-      expected: found, desired: own, ordering: .sequentiallyConsistent
-    ).exchanged
-  }
-
-  /// The caller in a place looks no longer.
-  func end(_ index: Int) {
-    _ = watcher.compareExchange(
-      expected: Self.mark(index), desired: 0, ordering: .sequentiallyConsistent)
-  }
-
-  /// Whether somebody looks.
-  var isKept: Bool { Self.isOfThisFork(watcher.load(ordering: .sequentiallyConsistent)) }
-
-  private static func mark(_ index: Int) -> UInt64 {
-    (ForkGuard.depth + 1) << 16 | UInt64(index)
-  }
-
-  private static func isOfThisFork(_ mark: UInt64) -> Bool { mark >> 16 == ForkGuard.depth + 1 }
 
   /// Runs a look, unless the last one was a moment ago; false then.
   fileprivate func look(_ body: () -> Bool) -> Bool {
@@ -112,82 +81,110 @@ final class SlotWatch: Sendable {
       return false
     }
   }
-
-  fileprivate func add(_ lost: [LostCalls]) {
-    state.withLock { state in state.lost = Self.own(&state) + lost }
-  }
-
-  fileprivate var hasLost: Bool { state.withLock { !Self.own(&$0).isEmpty } }
-
-  fileprivate func takeLost() -> [LostCalls] {
-    state.withLock { state in
-      defer { state.lost = [] }
-      return Self.own(&state)
-    }
-  }
-
-  /// What this process has found itself, rather than the one that it was forked from.
-  private static func own(_ state: inout State) -> [LostCalls] {
-    if state.forkDepth != ForkGuard.depth { (state.lost, state.forkDepth) = ([], ForkGuard.depth) }
-    return state.lost
-  }
 }
 
 extension SlotBlock {
-  /// Frees what owners have that have ended; false if there is nothing.
-  func lookForTheDead() -> Bool {
-    watch.look {
-      var dead: [UInt64: Bool] = [:]
-      func isGone(_ owner: UInt64) -> Bool {
-        if let known = dead[owner] { return known }
-        let isGone = owners.isGone(owner)
-        dead[owner] = isGone
-        return isGone
-      }
-      var calls: [UInt64: Int] = [:]
-      var isAny = false
-      for index in 0..<slotExtent {
-        let found = word(ofSlot: index)
-        guard !found.isFree, isGone(found.owner) else { continue }
-        // The first slot of a call has its units. Whoever frees it counts the call, so it counts once.
-        let isFirst = unsafe sb_load(line(index, .units)) > 0
-        guard unsafe sb_decide(slot(index), found.bits, 0) != 0 else { continue }
-        isAny = true
-        if isFirst { calls[found.owner, default: 0] += 1 }
-      }
-      for index in 0..<placeExtent {
-        let found = word(ofPlace: index)
-        guard !found.isFree else { continue }
-        let owner = found.claimant ?? owner(ofWaiter: index)
-        guard isGone(owner) else { continue }
-        if unsafe sb_decide(place(index), found.bits, 0) != 0 { isAny = true }
-      }
-      let lost = calls.filter { owners.hasLostCalls($0.key) }
-      if !lost.isEmpty {
-        watch.add(lost.map { LostCalls(process: owners.process($0.key), calls: $0.value) })
-      }
-      if isAny { settle() }
-      return isAny
+  /// Frees what owners have that have ended, for a caller that finds no room; false if there is nothing.
+  func lookForTheDead() -> Bool { watch.look { freeTheDead() } }
+
+  private func freeTheDead(believingLocks: Bool = false) -> Bool {
+    let isGone = owners.judgement(believingLocks: believingLocks)
+    var isAny = false
+    for index in 0..<slotExtent {
+      let found = word(ofSlot: index)
+      guard !found.isFree, isGone(found.owner) else { continue }
+      // Rule of order 30: the loss is noted before the slot is free.
+      noteLoss(ofSlot: index, found)
+      if unsafe sb_decide(slot(index), found.bits, 0) != 0 { isAny = true }
     }
+    for index in 0..<placeExtent {
+      let found = word(ofPlace: index)
+      guard !found.isFree else { continue }
+      let owner = found.claimant ?? owner(ofWaiter: index)
+      guard isGone(owner) else { continue }
+      if unsafe sb_decide(place(index), found.bits, 0) != 0 { isAny = true }
+    }
+    noteLosses()
+    if isAny {
+      settle()
+      // One of the dead may have looked after the others.
+      let watchers = watchers
+      for watcher in [watchers.last, watchers.other] {
+        if let watcher { ring(watcher.index) }
+      }
+    }
+    return isAny
   }
 
   /// Frees what owners have that have ended, at most once a second on the whole host.
   package func lookAround() {
-    let now = sb_coarse_nanoseconds()
-    let last = unsafe sb_see(header(.lookedAt))
-    // A time that is ahead is a damaged one.
-    let passed = now.subtractingSaturating(Int64(clamping: last))
-    guard passed < 0 || passed >= Self.round,
-      unsafe sb_decide(header(.lookedAt), last, UInt64(bitPattern: now)) != 0
-    else { return }
-    _ = lookForTheDead()
+    if isTurn(.lookedAt, every: SlotWatch.round) { _ = freeTheDead() }
   }
 
-  private static let round: Int64 = 1_000_000_000
+  /// Whether so much time has passed since somebody on the host did what a word dates; it is dated now.
+  private func isTurn(_ word: HeaderWord, every nanoseconds: Int64) -> Bool {
+    let now = sb_coarse_nanoseconds()
+    let last = unsafe sb_see(header(word))
+    // A time that is ahead is a damaged one.
+    let passed = now.subtractingSaturating(Int64(clamping: last))
+    guard passed < 0 || passed >= nanoseconds else { return false }
+    return unsafe sb_decide(header(word), last, UInt64(bitPattern: now)) != 0
+  }
+
+  /// Looks after all who wait, for a caller that is awake and waits itself; false if nothing has changed.
+  func lookAfterAll(but index: Int) -> Bool {
+    if isTurn(.watchedAt, every: SlotWatch.freshness) {
+      // A lock is enough for most of these looks; once a second, all else is looked at.
+      let isThorough = isTurn(.lookedAt, every: SlotWatch.round)
+      if freeTheDead(believingLocks: !isThorough) { return true }
+    }
+    return noteAbsence(but: index)
+  }
+
+  /// Those who look after all others that wait: the last one to be served, and the last one of another
+  /// process.
+  ///
+  /// The last ones, because they are there for longest: whoever leaves in turn is none of them, and has
+  /// nobody to wake in its place.
+  var watchers: (last: Caller?, other: Caller?) {
+    var (last, other): (Caller?, Caller?)
+    for index in 0..<placeExtent {
+      let word = word(ofPlace: index)
+      guard word.isWaiting, !word.isBrief else { continue }
+      let caller = Caller(index: index, word: word)
+      let owner = owner(ofWaiter: index)
+      guard let found = last else {
+        last = caller
+        continue
+      }
+      let isOfSame = self.owner(ofWaiter: found.index) == owner
+      if found.word.place < word.place {
+        if !isOfSame { other = found }
+        last = caller
+      } else if !isOfSame, other.map({ $0.word.place < word.place }) ?? true {
+        other = caller
+      }
+    }
+    return (last, other)
+  }
+
+  /// Whether a caller in one of some places looks after the others.
+  func isWatching(_ isOwn: (_ index: Int) -> Bool) -> Bool {
+    let watchers = watchers
+    return watchers.last.map { isOwn($0.index) } ?? false
+      || watchers.other.map { isOwn($0.index) } ?? false
+  }
+
+  /// Wakes those who look after the others from now on, because a caller has left that came later.
+  func passOnWatch(after left: Caller) {
+    let watchers = watchers
+    if let last = watchers.last, last.word.place < left.word.place { ring(last.index) }
+    if let other = watchers.other, other.word.place < left.word.place { ring(other.index) }
+  }
 
   /// Lets the others go on without the first in the queue, if there has been room for it for long and
   /// it did not come; it comes back by itself.
-  func noteAbsence(but index: Int) -> Bool {
+  private func noteAbsence(but index: Int) -> Bool {
     let due = due.flatMap { $0.index == index ? nil : $0 }
     guard watch.isOverdue(due?.word), let due else {
       // Its waker may have been stopped or killed.
@@ -199,9 +196,4 @@ extension SlotBlock {
     settle()
     return true
   }
-
-  package var hasFoundLostCalls: Bool { watch.hasLost }
-
-  /// The calls that this process has found lost since it was last asked.
-  package func takeLostCalls() -> [LostCalls] { watch.takeLost() }
 }

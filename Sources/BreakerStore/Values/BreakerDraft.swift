@@ -105,9 +105,8 @@ extension BreakerDraft {
     let process = lost.process.map { "process \($0.pid)" } ?? "its process"
     apply { record, now in
       record.lost(
-        min(lost.calls, SlotTerms.most),
-        error: "\(process) was killed while the call was under way", at: now, by: lost.process,
-        policy: policy, jitter: Jitter.drawn())
+        lost.calls, error: "\(process) was killed while the call was under way", at: now,
+        by: lost.process, policy: policy, jitter: Jitter.drawn())
     }
   }
 

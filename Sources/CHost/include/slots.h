@@ -34,3 +34,15 @@ void sb_ring(uint64_t *bell);
 // Waits until the bell has been rung since it was `heard`, or until an instant of CLOCK_MONOTONIC, or
 // until the waits of this thread have to ask whether they are over. It may also return early.
 void sb_await(uint64_t *bell, uint32_t heard, int64_t nanoseconds);
+
+// A call under a limit that a thread is inside of, and the one around it. It lies on the stack of the
+// thread while the work of the call runs.
+typedef struct sb_inside {
+  const struct sb_inside *outer;
+  uint64_t call;
+} sb_inside;
+
+// The innermost call that this thread is inside of; null if there is none.
+const sb_inside *sb_innermost(void);
+
+void sb_set_innermost(const sb_inside *call);

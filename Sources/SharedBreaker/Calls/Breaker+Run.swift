@@ -117,10 +117,7 @@ extension Breaker {
 
   /// Asks for a permit; `probeTimeout` can give a probe more time than the policy does.
   func begin(probeTimeout: Duration? = nil) throws(BreakerError) -> Ticket {
-    if let rejection = engine.rejectFromMemory(cell) {
-      throw .rejected(name: name, told(rejection))
-    }
-    switch try decideCall(probeTimeout: probeTimeout) {
+    switch try decision(probeTimeout: probeTimeout) {
     case .permitted(let ticket): return ticket
     case .rejected(let rejection): throw .rejected(name: name, told(rejection))
     }
@@ -130,16 +127,27 @@ extension Breaker {
   ///
   /// - Throws: `CancellationError` too, if the task is cancelled while it waits.
   nonisolated(nonsending) func beginInTurn(probeTimeout: Duration? = nil) async throws -> Ticket {
-    if let rejection = engine.rejectFromMemory(cell) {
-      throw BreakerError.rejected(name: name, told(rejection))
-    }
-    if let ticket = ticketFromMemory() { return ticket }
-    let request = request(probeTimeout: probeTimeout)
-    switch try await engine.admitInTurn(request, to: cell).map(timed) {
+    switch try await decisionInTurn(probeTimeout: probeTimeout) {
     case .permitted(let ticket): return ticket
     case .rejected(let rejection):
       throw BreakerError.rejected(name: name, told(rejection))
     }
+  }
+
+  /// Decides on a call, and waits for the store and for its turn if it has to.
+  func decision(probeTimeout: Duration?) throws(BreakerError) -> Decision<Ticket> {
+    if let rejection = engine.rejectFromMemory(cell) { return .rejected(rejection) }
+    if let ticket = ticketFromMemory() { return .permitted(ticket) }
+    return try engine.admit(request(probeTimeout: probeTimeout), to: cell).map(timed)
+  }
+
+  /// Decides on a call, and suspends the task while it waits for its turn.
+  nonisolated(nonsending) func decisionInTurn(
+    probeTimeout: Duration?
+  ) async throws -> Decision<Ticket> {
+    if let rejection = engine.rejectFromMemory(cell) { return .rejected(rejection) }
+    if let ticket = ticketFromMemory() { return .permitted(ticket) }
+    return try await engine.admitInTurn(request(probeTimeout: probeTimeout), to: cell).map(timed)
   }
 
   /// Permits a call from memory, with its room if it is under a limit.
@@ -154,11 +162,6 @@ extension Breaker {
     return rejection
   }
 
-  func decideCall(probeTimeout: Duration?) throws(BreakerError) -> Decision<Ticket> {
-    if let ticket = ticketFromMemory() { return .permitted(ticket) }
-    return try engine.admit(request(probeTimeout: probeTimeout), to: cell).map(timed)
-  }
-
   /// Decides on a call that the healthy path has not permitted; nil if the caller must not wait and
   /// the decision takes reading or writing the store.
   ///
@@ -169,7 +172,9 @@ extension Breaker {
     if let ticket = engine.takeRoom(on: cell, claim) { return .permitted(ticket) }
     var request = request(probeTimeout: nil)
     request.asleep = asleep
-    return try engine.admit(request, to: cell, mayWait: mayWait)?.map(timed)
+    let decision =
+      try mayWait ? engine.admit(request, to: cell) : engine.admitAtOnce(request, to: cell)
+    return decision?.map(timed)
   }
 
   private func request(probeTimeout: Duration?) -> Engine.Request {

@@ -1,12 +1,13 @@
 internal import BreakerCore
 internal import BreakerStore
+internal import CHost
 internal import Glibc
 
 /// The calls under a limit that the current task or thread is inside of.
 ///
 /// A call inside of a call of the same breaker uses the room of the outer one: if it asked for more, it
-/// could wait for itself. Tasks hand this down to their children, and `cbctl run` to its command in the
-/// environment. What is handed down is worth nothing once the outer call has ended, because its slot is
+/// could wait for itself. A thread knows it while the work of a call runs, tasks hand it down to their
+/// children, and `cbctl run` to its command in the environment. What is handed down is worth nothing once the outer call has ended, because its slot is
 /// looked up each time.
 enum CallNesting {
   /// The room that each of these calls has.
@@ -30,9 +31,20 @@ enum CallNesting {
   @TaskLocal private static var calls = Calls()
 
   /// Runs work inside of a call.
-  static func inside<Result>(_ ticket: Ticket, _ work: () throws -> Result) rethrows -> Result {
+  ///
+  /// No task is suspended meanwhile, so the thread can remember the call; a task-local value would be
+  /// allocated.
+  static func inside<Result, Failure: Error>(
+    _ ticket: Ticket, _ work: () throws(Failure) -> Result
+  ) throws(Failure) -> Result {
     guard let held = ticket.held else { return try work() }
-    return try $calls.withValue(calls.adding(held)) { try work() }
+    let outer = unsafe sb_innermost()
+    var call = unsafe sb_inside(outer: outer, call: held.bits)
+    return try unsafe withUnsafeMutablePointer(to: &call) { call throws(Failure) -> Result in
+      unsafe sb_set_innermost(call)
+      defer { unsafe sb_set_innermost(outer) }
+      return try work()
+    }
   }
 
   static nonisolated(nonsending) func inside<Result>(
@@ -44,7 +56,13 @@ enum CallNesting {
 
   /// Whether a call that is still under way on these slots surrounds the current code.
   static func isInside(_ slots: any CallSlots) -> Bool {
-    calls.contains { slots.isUnderWay($0) }
+    var call = unsafe sb_innermost()
+    while let inner = unsafe call {
+      let held = unsafe HeldSlot(bits: inner.pointee.call)
+      if let held, slots.isUnderWay(held) { return true }
+      unsafe call = inner.pointee.outer
+    }
+    return calls.contains { slots.isUnderWay($0) }
       || inherited.contains { slots.isUnderWay($0) }
   }
 

@@ -145,6 +145,27 @@ extension Breaker {
     Permit(self, try begin(probeTimeout: probeTimeout))
   }
 
+  /// Asks for the right to make one call, and suspends the task until its turn under `max-concurrent`.
+  ///
+  /// ```swift
+  /// let permit = try await model.acquire()
+  /// ```
+  ///
+  /// In asynchronous code, this is the one that Swift chooses. A cancellation ends the wait at once.
+  ///
+  /// - Parameter probeTimeout: How long the call may take as a probe; it counts where it is longer
+  ///   than the policy's `probe-timeout`.
+  /// - Returns: The permit, which belongs to this process: if the process ends, a probe's slot is
+  ///   free again.
+  /// - Throws: `BreakerError.rejected` if the breaker rejects the call, `BreakerError.store` if the
+  ///   store cannot be used and ``StoreFailureAction/throw`` is set, and `CancellationError` if the
+  ///   task is cancelled while it waits for its turn.
+  public nonisolated(nonsending) func acquire(
+    probeTimeout: Duration? = nil
+  ) async throws -> Permit {
+    Permit(self, try await beginInTurn(probeTimeout: probeTimeout))
+  }
+
   /// Asks for the right to make one call, and returns a rejection instead of throwing it.
   ///
   /// ```swift
@@ -162,8 +183,26 @@ extension Breaker {
   public func decide(
     probeTimeout: Duration? = nil
   ) throws(BreakerError) -> PermitDecision {
-    if let rejection = engine.rejectFromMemory(cell) { return .rejected(told(rejection)) }
-    switch try decideCall(probeTimeout: probeTimeout) {
+    switch try decision(probeTimeout: probeTimeout) {
+    case .permitted(let ticket): return .permitted(Permit(self, ticket))
+    case .rejected(let rejection): return .rejected(told(rejection))
+    }
+  }
+
+  /// Asks for the right to make one call, and returns a rejection instead of throwing it; it suspends the
+  /// task until its turn under `max-concurrent`.
+  ///
+  /// In asynchronous code, this is the one that Swift chooses. A cancellation ends the wait at once.
+  ///
+  /// - Parameter probeTimeout: How long the call may take as a probe; it counts where it is longer
+  ///   than the policy's `probe-timeout`.
+  /// - Returns: The permit, or the rejection.
+  /// - Throws: `BreakerError.store` if the store cannot be used and ``StoreFailureAction/throw`` is
+  ///   set, and `CancellationError` if the task is cancelled while it waits for its turn.
+  public nonisolated(nonsending) func decide(
+    probeTimeout: Duration? = nil
+  ) async throws -> PermitDecision {
+    switch try await decisionInTurn(probeTimeout: probeTimeout) {
     case .permitted(let ticket): return .permitted(Permit(self, ticket))
     case .rejected(let rejection): return .rejected(told(rejection))
     }

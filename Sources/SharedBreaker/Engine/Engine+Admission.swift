@@ -54,30 +54,26 @@ extension Engine {
     }
   }
 
-  /// Decides whether a call may be made, and waits for the store if it has to.
+  /// Decides whether a call may be made, and waits for the store and for its turn if it has to.
+  ///
+  /// - Throws: `BreakerError.store` if a wait was ended early, or if the store cannot be used and the
+  ///   request says to throw.
   func admit(_ request: Request, to cell: Cell) throws(BreakerError) -> Decision<Ticket> {
-    guard let decision = try admit(request, to: cell, mayWait: true) else {
-      preconditionFailure("a call that may wait was not decided")
-    }
-    return decision
+    let decision = try decide(request, on: cell)
+    guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
+    return try findRoom(for: ticket, under: limit, request, of: cell)
   }
 
-  /// Decides whether a call may be made.
+  /// Decides whether a call may be made, without waiting for a file, another process, or its turn.
   ///
-  /// - Parameters:
-  ///   - request: What the caller asks for.
-  ///   - cell: The cell of the breaker.
-  ///   - mayWait: Whether the call may wait for a file or another process.
-  /// - Returns: The decision. It is nil, and nothing has changed, if the caller must not wait and
-  ///   the decision takes reading or writing the store.
-  /// - Throws: `BreakerError.store` if the wait for the store was ended early, or if the store cannot
-  ///   be used and the request says to throw.
-  func admit(
-    _ request: Request, to cell: Cell, mayWait: Bool
+  /// - Returns: The decision; nil, and nothing has changed, if it takes a wait.
+  /// - Throws: `BreakerError.store` if the store cannot be used and the request says to throw.
+  func admitAtOnce(
+    _ request: Request, to cell: Cell
   ) throws(BreakerError) -> Decision<Ticket>? {
-    guard let decision = try decide(request, on: cell, mayWait: mayWait) else { return nil }
+    guard let decision = try decideAtOnce(request, on: cell) else { return nil }
     guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
-    return try findRoom(for: ticket, under: limit, request, of: cell, mayWait: mayWait)
+    return try findRoomAtOnce(for: ticket, under: limit, request, of: cell)
   }
 
   /// Decides whether a call may be made, and suspends the task while it waits for its turn.
@@ -86,9 +82,7 @@ extension Engine {
   nonisolated(nonsending) func admitInTurn(
     _ request: Request, to cell: Cell
   ) async throws -> Decision<Ticket> {
-    guard let decision = try decide(request, on: cell, mayWait: true) else {
-      preconditionFailure("a call that may wait was not decided")
-    }
+    let decision = try decide(request, on: cell)
     guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
     return try await findRoomInTurn(for: ticket, under: limit, request, of: cell)
   }
@@ -105,27 +99,50 @@ extension Engine {
   }
 
   /// Decides whether a call may be made if there is room for it.
-  func decide(
-    _ request: Request, on cell: Cell, mayWait: Bool
+  func decide(_ request: Request, on cell: Cell) throws(BreakerError) -> Decision<Ticket> {
+    try waiting { () throws(BreakerError) -> Decision<Ticket> in
+      doRounds()
+      if let trouble = trouble(of: cell) {
+        return try admitWithoutStore(request, to: cell, trouble)
+      }
+      do throws(StoreError) {
+        if let decision = try decideWithoutWriting(request, on: cell, mayWait: true) {
+          return decision
+        }
+        return try decideInStore(request, on: cell)
+      } catch {
+        return try admit(request, to: cell, after: error)
+      }
+    }.spread(by: cell)
+  }
+
+  /// Does the same without waiting; nil, and nothing has changed, if the decision takes reading or writing
+  /// the store.
+  private func decideAtOnce(
+    _ request: Request, on cell: Cell
   ) throws(BreakerError) -> Decision<Ticket>? {
     try waiting { () throws(BreakerError) -> Decision<Ticket>? in
-      if mayWait { doRounds() } else if isRoundDue(inSecond: second) { return nil }
-      switch turn(of: cell, mayWait: mayWait) {
+      if isRoundDue(inSecond: second) { return nil }
+      switch turn(of: cell, mayWait: false) {
       case .tryAgain: return nil
       case .goWithout(let trouble): return try admitWithoutStore(request, to: cell, trouble)
       case .use: break
       }
       do throws(StoreError) {
-        if let decision = try decideWithoutWriting(request, on: cell, mayWait: mayWait) {
-          return decision
-        }
-        return try mayWait ? decideInStore(request, on: cell) : nil
+        return try decideWithoutWriting(request, on: cell, mayWait: false)
       } catch {
-        if error.isInterrupted { throw .store(error) }
-        failed(error, of: cell)
-        return try admitWithoutStore(request, to: cell, error)
+        return try admit(request, to: cell, after: error)
       }
     }?.spread(by: cell)
+  }
+
+  /// Decides on a call after the store has failed.
+  private func admit(
+    _ request: Request, to cell: Cell, after error: StoreError
+  ) throws(BreakerError) -> Decision<Ticket> {
+    if error.isInterrupted { throw .store(error) }
+    failed(error, of: cell)
+    return try admitWithoutStore(request, to: cell, error)
   }
 
   /// The decision if it changes nothing in the store; nil if it does, or takes reading the store and

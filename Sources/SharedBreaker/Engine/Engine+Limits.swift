@@ -73,10 +73,9 @@ extension Engine {
   func limit(over ticket: Ticket, of cell: Cell) -> LimitInForce? {
     let known = cell.limit.map { LimitInForce(limit: $0.limit, terms: $0.terms) }
     switch ticket.source {
-    case .store: return known
     // The page of the slots needs no store, so this process goes on sharing what it knows of.
+    case .store, .none: return known
     case .local: return known ?? localLimit(of: cell)
-    case .none: return nil
     }
   }
 
@@ -98,22 +97,35 @@ extension Engine {
 
 /// While a call looks for room.
 extension Engine {
-  /// The terms in force, after others have shown that they know later ones; nil if there are none.
+  /// The limit of a breaker, after others have shown that they know a later one; nil if it has none any
+  /// more.
   ///
-  /// If nothing later is in the store, what the others know is wrong.
-  func termsNow(
+  /// If nothing later is in the store, what the others know is wrong. If the store cannot be read, this
+  /// process keeps to what they know.
+  func limitNow(
     of cell: Cell, after known: LimitInForce, isLast: Bool
   ) -> LimitInForce? {
+    guard isAvailable, !isAlone(cell) else { return limitOfOthers(known) }
     do throws(StoreError) {
-      guard let found = try storage.find(cell.name) else { return nil }
-      guard let limit = limit(of: found) else { return nil }
+      let found = try waiting { () throws(StoreError) in try storage.find(cell.name) }
+      guard let found, let limit = limit(of: found) else { return nil }
       let kept = update { $0.knowledge.kept(limit, by: cell) }
       let now = LimitInForce(limit: kept, terms: kept.terms(at: found.revision))
       if isLast || now.terms.revision <= known.terms.revision { kept.slots.impose(now.terms) }
       return now
     } catch {
-      return nil
+      failed(error, of: cell)
+      return limitOfOthers(known)
     }
+  }
+
+  private func limitOfOthers(_ known: LimitInForce) -> LimitInForce {
+    guard let terms = known.limit.slots.termsInForce(places: known.limit.places) else {
+      // It was damaged, so the last one that is known counts.
+      known.limit.slots.impose(known.terms)
+      return known
+    }
+    return LimitInForce(limit: known.limit, terms: terms)
   }
 
   /// Whether a breaker still permits calls, as far as that is known.
@@ -175,18 +187,32 @@ extension Engine {
     }
   }
 
-  /// Records the calls that this process has found lost; false if there are none.
+  /// Records the calls that were found lost, by this process or by one that could not record them.
+  ///
+  /// If the store cannot be written now, they wait beside the slots for whoever makes a call later.
+  ///
+  /// - Returns: Whether there were any that could be recorded.
   @discardableResult func recordLostCalls(of cell: Cell, under limit: CellLimit) -> Bool {
-    let found = limit.slots.takeLostCalls()
-    for lost in found {
-      do throws(StoreError) {
-        try waiting { () throws(StoreError) in
-          _ = try step(cell, orCreate: false) { $0.lose(lost) }
+    guard mayRecordLostCalls(of: cell, under: limit) else { return false }
+    do throws(StoreError) {
+      try waiting { () throws(StoreError) in
+        let done = try step(cell, orCreate: false) { draft in
+          let lost = limit.slots.uncountedLosses(
+            of: draft.breaker.id, in: draft.breaker.record.totals.lostCalls)
+          if let lost, lost.calls > 0 { draft.lose(lost) }
+          return lost
         }
-      } catch {
-        failed(error, of: cell)
+        // Only now: until the commit, they may have to be recorded again.
+        if let done, let lost = done.answer { limit.slots.noteCounted(lost) }
       }
+    } catch {
+      failed(error, of: cell)
     }
-    return !found.isEmpty
+    return true
+  }
+
+  /// Whether calls were found lost that can be recorded now.
+  func mayRecordLostCalls(of cell: Cell, under limit: CellLimit) -> Bool {
+    limit.slots.hasUncountedLosses && isAvailable && !isAlone(cell)
   }
 }

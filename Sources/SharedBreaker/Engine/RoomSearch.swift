@@ -10,7 +10,7 @@ struct RoomSearch {
   private let request: Engine.Request
   private let cell: Cell
   private var ticket: Ticket
-  private var inForce: Engine.LimitInForce
+  fileprivate private(set) var inForce: Engine.LimitInForce
 
   /// When the caller gives up; nil if it does not wait.
   private let end: Int64?
@@ -61,25 +61,24 @@ struct RoomSearch {
 
   /// The decision that follows from an answer; nil if there is another question.
   mutating func decision(
-    after entry: SlotEntry, mayWait: Bool
+    after entry: SlotEntry, hasRecorded: Bool = false
   ) throws(BreakerError) -> Decision<Ticket>? {
-    let hasRecorded = mayWait && engine.recordLostCalls(of: cell, under: inForce.limit)
     switch entry {
     case .begun(let held)
     where isPatient && engine.isEnding.load(ordering: .sequentiallyConsistent):
       inForce.limit.slots.end(held)
       return rejected()
     case .begun(let held):
-      // The breaker may have changed while the call waited, or by the lost calls that it has found.
+      // The breaker may have changed while the call waited, or by the lost calls that it has recorded.
       guard isPatient || hasRecorded, !engine.isUnchanged(cell, since: ticket) else {
         return .permitted(ticket.holding(held))
       }
       return try decideAgain(holding: held)
     case .busy:
       if isPatient, !engine.isEnding.load(ordering: .sequentiallyConsistent),
-        !engine.isStillPermitted(cell, as: ticket),
-        let decision = try engine.decide(request, on: cell, mayWait: true)
+        !engine.isStillPermitted(cell, as: ticket)
       {
+        let decision = try engine.decide(request, on: cell)
         guard case .permitted(let next) = decision,
           let limit = engine.limit(over: next, of: cell)
         else { return decision }
@@ -90,9 +89,12 @@ struct RoomSearch {
       return rejected()
     case .outdated:
       looks += 1
-      guard mayWait,
-        let next = engine.termsNow(of: cell, after: inForce, isLast: looks >= Self.mostLooks)
-      else { return .permitted(ticket) }
+      guard looks <= Self.mostLooks else { return rejected() }
+      let isLast = looks == Self.mostLooks
+      guard let next = engine.limitNow(of: cell, after: inForce, isLast: isLast) else {
+        // It has none any more.
+        return .permitted(ticket)
+      }
       inForce = next
       return nil
     case .unknown:
@@ -109,14 +111,14 @@ struct RoomSearch {
 
   /// Decides again on a call that has got its room after a wait.
   private func decideAgain(holding held: HeldSlot) throws(BreakerError) -> Decision<Ticket>? {
-    let decision: Decision<Ticket>?
+    let decision: Decision<Ticket>
     do throws(BreakerError) {
-      decision = try engine.decide(request, on: cell, mayWait: true)
+      decision = try engine.decide(request, on: cell)
     } catch {
       inForce.limit.slots.end(held)
       throw error
     }
-    guard case .permitted(let ticket)? = decision else {
+    guard case .permitted(let ticket) = decision else {
       inForce.limit.slots.end(held)
       return decision
     }
@@ -140,31 +142,44 @@ struct RoomSearch {
 
 /// Waiting for the turn of a call: a thread, or a task without one.
 extension Engine {
-  /// Finds room for a call that has been permitted, and waits for it if the policy says so.
+  /// Finds room for a call that has been permitted, if there is any at once.
   ///
-  /// - Returns: The decision; nil, and nothing has changed, if the caller must not wait and there is no
-  ///   room at once.
-  func findRoom(
-    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell,
-    mayWait: Bool
+  /// - Returns: The decision; nil, and nothing has changed, if the call has to wait for its turn, or to read
+  ///   which limit is in force.
+  func findRoomAtOnce(
+    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell
   ) throws(BreakerError) -> Decision<Ticket>? {
     if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
     var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
-    guard mayWait || !search.isPatient else { return nil }
+    guard !search.isPatient else { return nil }
+    let question = search.question
+    let entry = question.slots.enter(question.claim, question.terms)
+    if mayRecordLostCalls(of: cell, under: inForce.limit) {
+      // The round of a call that may wait records them, before it is made: it may hang as they did.
+      if case .begun(let held) = entry { question.slots.end(held) }
+      letRoundBeDue()
+      return nil
+    }
+    return entry == .outdated ? nil : try search.decision(after: entry)
+  }
+
+  /// Finds room for a call that has been permitted, and waits for it if the policy says so.
+  func findRoom(
+    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell
+  ) throws(BreakerError) -> Decision<Ticket> {
+    if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
+    var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
     while true {
       let question = search.question
       let entry = question.slots.enter(question.claim, question.terms, wait: question.wait)
-      if !mayWait, question.slots.hasFoundLostCalls {
-        // The round of the call that may wait records them, before it is made: it may hang as they did.
-        if case .begun(let held) = entry { question.slots.end(held) }
-        letRoundBeDue()
-        return nil
-      }
       if question.wait != nil, entry == .busy, Patience.wasInterrupted {
         search.giveUp()
         throw .store(.interruptedWaiting(for: cell.name))
       }
-      if let decision = try search.decision(after: entry, mayWait: mayWait) { return decision }
+      let hasRecorded = recordLostCalls(of: cell, under: search.inForce.limit)
+      if let decision = try search.decision(after: entry, hasRecorded: hasRecorded) {
+        return decision
+      }
     }
   }
 
@@ -188,7 +203,10 @@ extension Engine {
       } else {
         entry = question.slots.enter(question.claim, question.terms)
       }
-      if let decision = try search.decision(after: entry, mayWait: true) { return decision }
+      let hasRecorded = recordLostCalls(of: cell, under: search.inForce.limit)
+      if let decision = try search.decision(after: entry, hasRecorded: hasRecorded) {
+        return decision
+      }
     }
   }
 

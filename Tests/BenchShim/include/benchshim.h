@@ -28,8 +28,19 @@ int bs_semaphore_pairs(int64_t count);
 // Takes a lock of flock(2) and gives it back a number of times. Returns 0 if that worked.
 int bs_flock_pairs(const char *path, int64_t count);
 
-// Lets two threads wake each other in turn, a number of times in all.
-void bs_futex_hand_overs(int64_t count);
+// Lets two threads wake each other in turn, a number of times in all. Returns how many nanoseconds lie
+// between their turns.
+double bs_futex_hand_overs(int64_t count);
+
+// Two threads that have a turn one after the other, and how long it takes from the end of the one's to the
+// beginning of the other's.
+typedef struct bs_turns {
+  int64_t ended_at, nanoseconds, count;
+  int side;
+} bs_turns;
+
+// Has a turn, which lasts until the other side sleeps: only one of the two may do so at a time.
+void bs_have_turn(bs_turns *turns, int side);
 
 // Has this process killed when the one that started it ends.
 void bs_end_with_parent(void);

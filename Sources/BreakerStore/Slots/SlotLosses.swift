@@ -1,0 +1,90 @@
+package import BreakerCore
+internal import CHost
+
+/// Calls that were under way when their process ended, for a breaker to count.
+package struct LostCalls: Sendable, Hashable {
+  /// The process that was found last; nil if it is not known.
+  package let process: ProcessIdentity?
+  package let calls: Int
+
+  /// How many of the calls found so far the breaker has counted if it counts these.
+  let countedThen: Int64
+
+  init(process: ProcessIdentity?, _ uncounted: Int64, of found: Int64) {
+    // A transaction counts no more than a limit ever lets begin.
+    calls = Int(min(uncounted, Int64(SlotTerms.most)))
+    countedThen = found - uncounted + Int64(calls)
+    self.process = calls > 0 ? process : nil
+  }
+}
+
+/// Lost calls stay in the memory that processes share until a breaker has counted them: whoever finds
+/// them may find that the store cannot be written, or may be killed.
+///
+/// Each slot says how many of its calls were found lost, and which one was the last, in one word that is
+/// changed before the slot becomes free.
+extension SlotBlock {
+  /// Counts the call of an owner that has ended, whose slots are about to be freed.
+  func noteLoss(ofSlot index: Int, _ found: SlotWord) {
+    let (serial, units) = (
+      UInt32(truncatingIfNeeded: unsafe sb_see(line(index, .serial))),
+      unsafe sb_see(line(index, .units))
+    )
+    let before = LossWord(bits: unsafe sb_see(line(index, .loss)))
+    // Only the first slot of a call has its units. What was read belongs to that call if the slot is still
+    // taken by the same owner, because that one takes nothing any more.
+    guard units > 0, before.serial != serial, word(ofSlot: index) == found,
+      owners.hasLostCalls(found.owner)
+    else { return }
+    unsafe sb_tell(header(.lastLost), found.owner)
+    unsafe sb_decide(line(index, .loss), before.bits, before.next(serial).bits)
+  }
+
+  /// Makes known to everybody how many calls were found lost.
+  func noteLosses() { raise(.losses, to: Int(foundLosses)) }
+
+  private var foundLosses: Int64 {
+    (0..<slotExtent).reduce(0) { sum, index in
+      sum + Int64(LossWord(bits: unsafe sb_see(line(index, .loss))).calls)
+    }
+  }
+
+  package var hasUncountedLosses: Bool {
+    unsafe sb_see(header(.losses)) != sb_see(header(.countedLosses))
+  }
+
+  package func uncountedLosses(of breaker: Int64, in total: Int64) -> LostCalls? {
+    guard breaker == self.breaker else { return nil }
+    let found = foundLosses
+    // Not only ever raised here, in case it was damaged.
+    unsafe sb_tell(header(.losses), UInt64(found))
+    let base = unsafe Int64(bitPattern: sb_see(header(.lossBase)))
+    var ledger = LossLedger(
+      base: base & 1 == 0 ? nil : base >> 1,
+      counted: Int64(clamping: unsafe sb_see(header(.countedLosses))))
+    let uncounted = ledger.uncounted(of: found, in: total)
+    if let base = ledger.base {
+      unsafe sb_tell(header(.lossBase), UInt64(bitPattern: base << 1 | 1))
+    }
+    return LostCalls(
+      process: owners.process(unsafe sb_see(header(.lastLost))), uncounted, of: found)
+  }
+
+  package func noteCounted(_ lost: LostCalls) {
+    unsafe sb_tell(header(.countedLosses), UInt64(clamping: lost.countedThen))
+  }
+}
+
+/// The word of a slot that says how many of its calls were found lost, and which one was the last.
+private struct LossWord {
+  let bits: UInt64
+
+  init(bits: UInt64) { self.bits = bits }
+
+  var serial: UInt32 { UInt32(truncatingIfNeeded: bits) }
+  var calls: UInt32 { UInt32(truncatingIfNeeded: bits >> 32) }
+
+  func next(_ serial: UInt32) -> LossWord {
+    LossWord(bits: UInt64(calls &+ 1) << 32 | UInt64(serial))
+  }
+}
