@@ -125,6 +125,10 @@ let package = Package(
         "BreakerStore", "ProgramKit", "SharedBreaker", "TestSupport", "TortureReferee",
       ],
       path: "Tests/FleetTorture", exclude: ["skew.c"], swiftSettings: settings),
+    .executableTarget(
+      name: "limit-torture",
+      dependencies: ["BreakerStore", "SharedBreaker", "TestShim", "TestSupport", "TortureReferee"],
+      path: "Tests/LimitTorture", swiftSettings: settings),
     .testTarget(
       name: "TortureTests", dependencies: ["SharedBreaker", "TortureReferee"],
       swiftSettings: settings),

@@ -84,6 +84,7 @@ struct Matrix {
     do {
       let scene = try Scene(in: cell.environment)
       do { try cell.scenario.play(scene) } catch { scene.ended(by: error) }
+      if let remark = scene.remark { put("\(cell.title): \(remark)") }
       return scene.problems
     } catch {
       return ["\(error)"]

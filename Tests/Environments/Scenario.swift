@@ -9,5 +9,5 @@ struct Scenario: Sendable {
 
   static let all =
     ofCounts + ofTrips + ofProbes + ofLateWords + ofHooks + ofReplacedFiles + ofFileUse
-    + ofUsers
+    + ofUsers + ofLimits
 }

@@ -23,6 +23,10 @@ final class Scene {
   /// The path of the store, in a directory that does not exist yet.
   let store: String
   private(set) var problems: [String] = []
+
+  /// What people should know of the scenario, though nothing is wrong.
+  var remark: String?
+  private var longest: Int64 = 0
   private var insiders = 0
 
   init(in environment: Environment) throws {
@@ -78,14 +82,15 @@ extension Scene {
     ]
   }
 
-  func puppet(_ side: Side, as user: User? = nil) throws -> Puppet {
+  func puppet(_ side: Side, as user: User? = nil, in group: MemoryGroup? = nil) throws -> Puppet {
     var options: [String] = []
     if environment.isStarved, side == .inside {
       // One process cannot open anything; the next one can open a part of what it needs.
       options = ["descriptors=\(insiders.isMultiple(of: 2) ? 0 : 4 + insiders)"]
       insiders += 1
     }
-    return try Puppet(store: store, startedBy: launcher(side, user), options)
+    let launcher = launcher(side, user) + (group?.launcher ?? [])
+    return try Puppet(store: store, startedBy: launcher, options)
   }
 
   /// Starts puppets, alternately outside and inside, whose breaker has a policy.
@@ -124,6 +129,17 @@ extension Scene {
     return Told(code: child.waitForEnd(), text: text)
   }
 
+  /// Lets the kernel kill processes because they need more memory than their group has.
+  func starve(_ puppets: [Puppet]) throws {
+    for puppet in puppets {
+      try puppet.send("devour")
+      _ = try puppet.process.rest()
+      let code = puppet.process.waitForEnd()
+      // Some commands that have started it do not tell of the signal.
+      expect(code != 0, "a process without memory ended by itself")
+    }
+  }
+
   /// Kills processes with `kill -9`, and waits until they are gone.
   func kill(_ puppets: Puppet...) throws { try kill(puppets) }
 
@@ -156,6 +172,13 @@ extension Scene {
 
   func expect(_ told: Told, hasCode code: Int32, _ what: String) {
     expect(told.code == code, "\(what): code \(told.code), not \(code): \(told.text.inOneLine)")
+  }
+
+  /// Remarks what took longest: only a bound that a busy machine keeps is expected.
+  func note(_ what: String, _ milliseconds: Int64) {
+    guard milliseconds >= longest else { return }
+    longest = milliseconds
+    remark = "\(what): at most \(milliseconds) ms"
   }
 
   /// Notes the error that ended the scenario early.

@@ -27,6 +27,13 @@ extension Worker {
     while let line = Wire.shared.line() { Wire.shared.put(answer(to: line)) }
   }
 
+  /// `devour`: takes more and more memory.
+  static func devour() -> String {
+    var taken: [[UInt8]] = []
+    for _ in 0..<512 { taken.append([UInt8](repeating: 1, count: 1 << 20)) }
+    return "\(taken.count)"
+  }
+
   /// `rename BYTES`: takes a name that is made of bytes, given as numbers.
   func rename(_ words: [String]) -> String {
     let bytes = words.compactMap { UInt8($0) }

@@ -55,6 +55,29 @@ extension Worker {
     return "begun \(begun.count.load(ordering: .relaxed))"
   }
 
+  /// `limit-storm LIMIT THREADS WITNESS INDEX`: makes calls of the breaker until the witness says that
+  /// it is over, and answers how many began.
+  func stormLimit(_ words: [String]) throws -> String {
+    guard let limit = number(words, 0), let threads = number(words, 1),
+      let index = number(words, 3)
+    else { return "error no storm" }
+    let witness = try SlotWitness(path: words[2])
+    let breaker = breaker
+    let begun = Begun()
+    Threads.run(threads) { thread in
+      var random = SeededRandom(seed: UInt64(100 * index + thread))
+      while !witness.isOver(index) {
+        guard let permit = try? breaker.acquire() else { continue }
+        witness.enter(1, of: index, allowed: limit)
+        if random.number(0...4) == 0 { usleep(UInt32(random.number(1...300))) }
+        witness.leave(1, of: index)
+        permit.succeed()
+        begun.count.add(1, ordering: .relaxed)
+      }
+    }
+    return "begun \(begun.count.load(ordering: .relaxed))"
+  }
+
   private func entry(
     _ words: [String], wait: SlotWait?, claim: CallClaim, places: Int = 0
   ) -> String {

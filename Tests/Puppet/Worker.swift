@@ -56,7 +56,7 @@ final class Worker {
     "name": { worker, words in
       try worker.done { worker.breaker = try worker.store.breaker(words[0]) }
     },
-    "acquire": { worker, _ in try worker.acquire() },
+    "acquire": { worker, words in try worker.acquire(units: words.first.flatMap { Int($0) } ?? 1) },
     "succeed": { worker, _ in worker.end { $0.succeed() } },
     "fail": { worker, words in worker.end { $0.fail(error: words.first) } },
     "ignore": { worker, _ in worker.end { $0.ignore() } },
@@ -101,6 +101,7 @@ final class Worker {
     "slot-begin": { worker, words in worker.beginSlot(words) },
     "slot-wait": { worker, words in worker.waitForSlot(words) },
     "slot-end": { worker, _ in worker.endSlot() },
+    "limit-storm": { worker, words in try worker.stormLimit(words) },
     "slot-storm": { worker, words in try worker.stormSlots(words) },
     "fork": { worker, words in try worker.fork(words) },
     "fork-churn": { worker, words in try worker.forkWhileChurning(words) },
@@ -111,6 +112,7 @@ final class Worker {
     "job-start": { worker, _ in worker.startJob() },
     "job-state": { worker, _ in worker.jobState() },
     "exit": { _, _ in exit(0) },
+    "devour": { _, _ in Worker.devour() },
     "threads": { _, _ in String(ProcessThreads.count(named: "breaker")) },
     "leave-leader": { worker, _ in worker.leaveLeader() },
     "rename": { worker, words in worker.rename(words) },
@@ -137,8 +139,8 @@ final class Worker {
     return "ok"
   }
 
-  private func acquire() throws -> String {
-    let permit = try breaker.acquire()
+  private func acquire(units: Int) throws -> String {
+    let permit = try breaker.claiming(units: units).acquire()
     let kind = permit.kind.wireName
     held.append(Held(permit))
     return kind

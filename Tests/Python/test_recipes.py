@@ -173,6 +173,30 @@ def app(environ, start_response):
 """
 
 
+# One of which a request hangs in C, where no signal handler of Python runs: its worker can only be killed.
+STUCK_APP = """
+import ctypes
+from shared_breaker import Rejected, breaker
+
+payments = breaker("payments", max_failures=2, open_for=3600, max_concurrent=4, lost_calls="failure")
+libc = ctypes.CDLL(None)
+
+
+def app(environ, start_response):
+    status = "200 OK"
+    try:
+        with payments:
+            if environ["QUERY_STRING"] == "hang":
+                lock = ctypes.create_string_buffer(128)
+                libc.pthread_mutex_lock(lock)
+                libc.pthread_mutex_lock(lock)
+    except Rejected:
+        status = "503 Service Unavailable"
+    start_response(status, [])
+    return [b""]
+"""
+
+
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path):
         super().__init__("localhost", timeout=30)
@@ -362,6 +386,27 @@ class Servers(Recipe):
             return self.ask(path, "?hang")[0]
         except (http.client.HTTPException, OSError):
             return None
+
+    @needs("gunicorn")
+    def test_requests_that_hang_until_gunicorn_kills_their_workers_open_the_breaker(self):
+        path = os.path.join(self.directory, "socket")
+        Path(self.directory, "stuck_app.py").write_text(STUCK_APP)
+        self.start(
+            sys.executable, "-m", "gunicorn", "--workers", "2", "--timeout", "2", "--bind", f"unix:{path}",
+            "stuck_app:app", env={**os.environ, "PYTHONPATH": os.pathsep.join([self.directory, *sys.path])})
+        eventually(lambda: os.path.exists(path) and self.answers(path))
+        # Nothing succeeds in between. Whoever makes a call a second later records what was lost.
+        for hung in range(8):
+            try:
+                self.assertEqual(self.ask(path, "?hang")[0], 503)
+                break
+            except (http.client.HTTPException, OSError):
+                pass
+        snapshot = self.store.snapshot("payments")
+        self.assertEqual(snapshot["state"], "open", hung)
+        self.assertGreaterEqual(hung, 2)
+        self.assertEqual(snapshot["totals"]["failures"], snapshot["totals"]["lost_calls"])
+        self.assertIn("was killed while the call was under way", snapshot["last_error"])
 
     @needs("gunicorn")
     @needs("prometheus_client")

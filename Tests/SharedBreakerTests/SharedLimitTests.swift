@@ -50,6 +50,62 @@ import Testing
     #expect(counts?.failures == 2 && counts?.lostCalls == 2)
   }
 
+  /// All that it needs of the limit are two units, of which a process that lives has one.
+  @Test(.timeLimit(.minutes(60)))
+  func `killed calls open the breaker while those who notice them go on waiting`() async throws {
+    let words = "max-concurrent=2 queue-timeout=1h lost-calls=failure max-failures=1"
+    for isTask in [false, true] {
+      let stage = try Stage()
+      let puppets = try stage.puppets(3, words)
+      #expect(try puppets[0].ask("run") == "ok 42")
+      for puppet in puppets.dropLast() { #expect(try puppet.ask("acquire") == "normal") }
+      let breaker = try stage.sharedStore().breaker("api")
+      let heavy = breaker.claiming(units: 2)
+      let task = isTask ? Task { try await heavy.run { () async throws in 42 } } : nil
+      if !isTask { try puppets[2].send("acquire 2") }
+      while breaker.snapshot().limit?.waiters.count != 1 { await Task.yield() }
+      puppets[0].kill()
+      if let task {
+        let error = await #expect(throws: BreakerError.self) { try await task.value }
+        #expect(error?.rejection?.cause == .open)
+      } else {
+        #expect(try puppets[2].answer().hasPrefix("rejected open"))
+      }
+      #expect(try stage.sharedStore().snapshot(of: "api")?.totals.lostCalls == 1)
+    }
+  }
+
+  /// Otherwise it could hang as the others did, and nobody would ever know.
+  @Test(.timeLimit(.minutes(60)))
+  func `a call that finds a killed one in its way is not made before that is recorded`() throws {
+    for mayWait in [true, false] {
+      let stage = try Stage()
+      let words = "max-concurrent=1 lost-calls=failure max-failures=1"
+      let puppet = try stage.puppets(1, words)[0]
+      let breaker = try stage.sharedStore().breaker("api")
+      try breaker.run {}
+      #expect(try puppet.ask("acquire") == "normal")
+      guard case .rejected(let busy)? = try breaker.enter(mayWait: true) else {
+        Issue.record("there is no room")
+        return
+      }
+      #expect(busy.cause == .busy)
+      puppet.kill()
+      var rejection: Rejection?
+      // A caller looks for the dead at most once a millisecond.
+      while rejection?.cause != .open {
+        // What would block is done again by a call that may wait.
+        let decision = try breaker.enter(mayWait: mayWait) ?? breaker.enter(mayWait: true)
+        guard case .rejected(let found)? = decision else {
+          Issue.record("the call is made: \(String(describing: decision))")
+          return
+        }
+        rejection = found
+      }
+      #expect(try stage.sharedStore().snapshot(of: "api")?.totals.lostCalls == 1)
+    }
+  }
+
   @Test(.timeLimit(.minutes(60)))
   func `killed calls are noticed even while there is room`() throws {
     let stage = try Stage()

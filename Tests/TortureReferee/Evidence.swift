@@ -99,6 +99,7 @@ package struct Violation: Sendable, CustomStringConvertible {
     case brokenChain, lostEvent, doubleEvent, wrongRow
     case exitCode, death, stuck, damage
     case inventedEffect, openedByOthers, disagreement, falseConfirmation
+    case tooManyUnderWay, lostRoom, starved, outOfTurn, lostCall, inventedLoss, wrongAnswer
   }
 
   package var kind: Kind

@@ -205,8 +205,10 @@ extension Engine {
   /// Records the calls that were found lost, by this process or by one that could not record them.
   ///
   /// If the store cannot be written now, they wait beside the slots for whoever makes a call later.
-  func recordLostCalls(of cell: Cell, under limit: CellLimit) {
-    guard limit.slots.hasUncountedLosses, isAvailable, !isAlone(cell) else { return }
+  ///
+  /// - Returns: Whether there were any that could be recorded.
+  @discardableResult func recordLostCalls(of cell: Cell, under limit: CellLimit) -> Bool {
+    guard mayRecordLostCalls(of: cell, under: limit) else { return false }
     do throws(StoreError) {
       try waiting { () throws(StoreError) in
         let done = try step(cell, orCreate: false) { draft in
@@ -221,5 +223,11 @@ extension Engine {
     } catch {
       failed(error, of: cell)
     }
+    return true
+  }
+
+  /// Whether calls were found lost that can be recorded now.
+  func mayRecordLostCalls(of cell: Cell, under limit: CellLimit) -> Bool {
+    limit.slots.hasUncountedLosses && isAvailable && !isAlone(cell)
   }
 }

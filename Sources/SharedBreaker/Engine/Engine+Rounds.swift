@@ -50,6 +50,9 @@ extension Engine {
     lookAfterLimits()
   }
 
+  /// Lets the next call that may wait do a round before anything else.
+  func letRoundBeDue() { secondOfRound.store(.min, ordering: .relaxed) }
+
   private static let roundNanoseconds: Int64 = 1_000_000_000
 }
 

@@ -45,11 +45,15 @@ struct RoomSearch {
   var isPatient: Bool { end != nil }
 
   var question: Question {
-    let (asked, engine, cell) = (ticket, engine, cell)
+    let (asked, engine, cell, limit) = (ticket, engine, cell, inForce.limit)
     let wait = end.map { end in
       SlotWait(
-        until: end, while: { engine.isStillPermitted(cell, as: asked) },
-        asleep: request.asleep ?? { $0() })
+        until: end,
+        while: {
+          // One who waits may be the only one to notice a death, and its own turn may be far off.
+          engine.recordLostCalls(of: cell, under: limit)
+          return engine.isStillPermitted(cell, as: asked)
+        }, asleep: request.asleep ?? { $0() })
     }
     return Question(
       slots: inForce.limit.slots, claim: request.claim, terms: inForce.terms, wait: wait)
@@ -66,15 +70,17 @@ struct RoomSearch {
     case hasToWait
   }
 
-  /// Finds out what follows from an answer.
-  mutating func step(after entry: SlotEntry, mayWait: Bool) throws(BreakerError) -> Step {
+  /// Finds out what follows from an answer, and perhaps from the lost calls that were recorded with it.
+  mutating func step(
+    after entry: SlotEntry, mayWait: Bool, hasRecorded: Bool = false
+  ) throws(BreakerError) -> Step {
     switch entry {
     case .begun(let held) where isPatient && isEnding:
       inForce.limit.slots.end(held)
       return .decided(rejected())
     case .begun(let held):
-      // The breaker may have changed while the call waited.
-      guard isPatient, !engine.isUnchanged(cell, since: ticket) else {
+      // The breaker may have changed while the call waited, or by the lost calls that it has recorded.
+      guard isPatient || hasRecorded, !engine.isUnchanged(cell, since: ticket) else {
         return .decided(.permitted(ticket.holding(held)))
       }
       return try decideAgain(holding: held, mayWait: mayWait)
@@ -174,6 +180,12 @@ extension Engine {
     guard !search.isPatient else { return nil }
     let question = search.question
     let entry = question.slots.enter(question.claim, question.terms)
+    if mayRecordLostCalls(of: cell, under: inForce.limit) {
+      // The round of a call that may wait records them, before it is made: it may hang as they did.
+      if case .begun(let held) = entry { question.slots.end(held) }
+      letRoundBeDue()
+      return nil
+    }
     switch try search.step(after: entry, mayWait: false) {
     case .decided(let decision): return decision
     case .asksAgain, .hasToWait: return nil
@@ -193,8 +205,8 @@ extension Engine {
         search.giveUp()
         throw .store(.interruptedWaiting(for: cell.name))
       }
-      recordLostCalls(of: cell, under: search.inForce.limit)
-      switch try search.step(after: entry, mayWait: true) {
+      let hasRecorded = recordLostCalls(of: cell, under: search.inForce.limit)
+      switch try search.step(after: entry, mayWait: true, hasRecorded: hasRecorded) {
       case .decided(let decision): return decision
       case .asksAgain, .hasToWait: break
       }
@@ -221,8 +233,8 @@ extension Engine {
       } else {
         entry = question.slots.enter(question.claim, question.terms)
       }
-      recordLostCalls(of: cell, under: search.inForce.limit)
-      switch try search.step(after: entry, mayWait: true) {
+      let hasRecorded = recordLostCalls(of: cell, under: search.inForce.limit)
+      switch try search.step(after: entry, mayWait: true, hasRecorded: hasRecorded) {
       case .decided(let decision): return decision
       case .asksAgain, .hasToWait: break
       }

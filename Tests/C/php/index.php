@@ -19,6 +19,12 @@ function fail(SharedBreaker $breaker): string
     }
 }
 
+/** A call that hangs until its process is killed is a failure. */
+function limited(string $path): SharedBreaker
+{
+    return SharedBreaker::get('limited', 'max-failures=2 open-for=1h max-concurrent=4 lost-calls=failure', $path);
+}
+
 try {
     $orders = SharedBreaker::get('orders', 'max-failures=3 open-for=1h', $path);
     echo match ($_SERVER['QUERY_STRING']) {
@@ -29,6 +35,7 @@ try {
         'begin-probing' => fail(probing($path)),
         'leave-a-probe' => probing($path)->run(fn () => exit('left')),
         'probe' => probing($path)->run(fn () => 'done'),
+        'hang' => limited($path)->run(fn () => sleep(3600)),
         'use' => implode(' ', [
             getmypid(), count(scandir('/proc/self/fd')),
             preg_match('/VmData:\s+(\d+)/', file_get_contents('/proc/self/status'), $data) ? $data[1] : '',

@@ -1,0 +1,71 @@
+import TestSupport
+
+/// What happens in a phase, drawn from the seed and the number of the phase.
+struct LimitPlan {
+  /// What is done to the processes besides changing the limit; a short run begins with what says most.
+  enum Kind: String, CaseIterable {
+    case mixed, losses, pages, forks, programs, stops, closing, cancellations, kills, calm
+  }
+
+  /// A fault.
+  enum Fault {
+    case change(limit: Int)
+    case kill, stop
+    case losePage(how: Int)
+  }
+
+  var kind: Kind
+  var reserved: Int
+
+  /// How many may wait; fewer than there are callers in some phases.
+  var places: Int
+  var seconds: Int
+  var random: SeededRandom
+
+  /// The limit from which a phase begins.
+  static let limit = 4
+  static let workers = 14
+  static let commanders = 8
+
+  init(seed: UInt64, number: Int) {
+    var random = SeededRandom(seed: seed &+ UInt64(number) &* 0x9E37_79B9)
+    kind = Kind.allCases[number % Kind.allCases.count]
+    reserved = random.pick([0, 0, 1])
+    places = random.pick([12, 200, 200])
+    seconds = kind == .pages ? 9 : 4
+    self.random = random
+  }
+
+  /// How long a caller waits: in a copy of the page, calls are under way that nobody ends.
+  var patience: String { kind == .pages ? "5s" : "1m" }
+
+  var description: String {
+    "\(kind.rawValue), \(reserved) reserved, \(places) places, \(seconds) s"
+  }
+
+  /// What the workers are told to do now and then.
+  var habits: [String] {
+    switch kind {
+    case .calm, .kills, .losses, .stops, .pages: []
+    case .cancellations: ["cancel"]
+    case .forks: ["fork"]
+    case .programs: ["exec"]
+    case .closing: ["close"]
+    case .mixed: ["cancel", "fork", "exec", "close"]
+    }
+  }
+
+  mutating func nextFault() -> Fault {
+    if random.number(0...5) == 0 { return .change(limit: random.pick([2, 3, 4, 4, 6])) }
+    switch kind {
+    case .calm, .cancellations, .closing: return .change(limit: random.pick([3, 4, 4, 5]))
+    case .stops: return random.number(0...1) == 0 ? .stop : .kill
+    case .pages where random.number(0...19) == 0: return .losePage(how: random.number(0...3))
+    case .mixed where random.number(0...2) == 0: return .stop
+    case .kills, .losses, .forks, .programs, .pages, .mixed: return .kill
+    }
+  }
+
+  /// How long nothing happens until the next fault, in microseconds.
+  mutating func nextPause() -> UInt32 { UInt32(random.number(5_000...200_000)) }
+}

@@ -1,0 +1,186 @@
+import Testing
+import TortureReferee
+
+/// The referee of a limit, with calls that are made up.
+@Suite struct LimitRefereeTests {
+  /// Lines that a referee hears, one in each nanosecond; what begins with `!` is done to it.
+  private static func referee(limit: Int = 4, reserved: Int = 0, _ text: String) -> LimitReferee {
+    var referee = LimitReferee(limit: limit, reserved: reserved, at: 0)
+    for (index, line) in text.split(separator: "\n").enumerated() {
+      let now = Int64(index + 1)
+      let words = line.split(separator: " ")
+      switch words[0] {
+      case "!will": referee.limitWillChange(to: Int(words[1]) ?? 0, at: now)
+      case "!has": referee.limitHasChanged(at: now)
+      case "!lost": referee.pageIsLost(at: now)
+      case "!closed": referee.hangUp(String(words[1]), isOwner: true)
+      default: referee.hear(String(line).replacing("NOW", with: "\(now)"), at: now)
+      }
+    }
+    return referee
+  }
+
+  private static func kinds(
+    limit: Int = 4, reserved: Int = 0, _ text: String
+  ) -> [Violation.Kind] {
+    referee(limit: limit, reserved: reserved, text).violations.map(\.kind)
+  }
+
+  /// Three calls that take all of a limit of 4.
+  private static let full = """
+    want 1.1 1 ordinary NOW
+    hold 1.1
+    want 2.1 2 ordinary NOW
+    hold 2.1
+    want 3.1 1 background NOW
+    hold 3.1
+
+    """
+
+  @Test func `calls within the limit are no violation`() {
+    let referee = Self.referee(
+      Self.full + "left 2.1\nwant 4.1 2 ordinary NOW\nhold 4.1\nended 2.1 ran\nended 4.2 busy")
+    #expect(referee.violations.isEmpty)
+    #expect(referee.begun == 4)
+    #expect(referee.open == 3)
+  }
+
+  @Test func `a unit too many is found`() {
+    #expect(Self.kinds(Self.full + "want 4.1 1 ordinary NOW\nhold 4.1") == [.tooManyUnderWay])
+  }
+
+  @Test func `a call that asks for more than the limit takes all of it`() {
+    let lines = "want 1.1 9 ordinary NOW\nhold 1.1\n"
+    #expect(Self.kinds(lines) == [])
+    #expect(Self.kinds(lines + "want 2.1 1 ordinary NOW\nhold 2.1") == [.tooManyUnderWay])
+  }
+
+  @Test func `background calls that take the units of the reserve are found`() {
+    let lines = """
+      want 1.1 2 background NOW
+      hold 1.1
+      want 2.1 1 background NOW
+      hold 2.1
+
+      """
+    #expect(Self.kinds(reserved: 1, lines) == [])
+    let third = "want 3.1 1 background NOW\nhold 3.1"
+    #expect(Self.kinds(reserved: 1, lines + third) == [.tooManyUnderWay])
+    #expect(Self.kinds(reserved: 0, lines + third) == [])
+  }
+
+  @Test func `a process counts until it is left out, and its killer says so before it dies`() {
+    let heir = "want 4.1 1 ordinary NOW\nhold 4.1\n"
+    let referee = Self.referee(Self.full + "gone 1\n" + heir + "hold 1.1\nended 1.1 ran\ndead 1")
+    #expect(referee.violations.isEmpty)
+    #expect(referee.lost == (1, 1))
+    #expect(Self.kinds(Self.full + heir + "gone 1\ndead 1") == [.tooManyUnderWay])
+  }
+
+  @Test func `a process that dies by itself is found`() {
+    #expect(Self.kinds(Self.full + "!closed 2.1") == [.death])
+    #expect(Self.kinds(Self.full + "gone 2\n!closed 2.1") == [])
+  }
+
+  @Test func `a program that is replaced loses no call, and its next one counts again`() {
+    let lines = Self.full + "replaced 2\nwant 2x1.1 1 ordinary NOW\nhold 2x1.1\n"
+    let referee = Self.referee(lines + "gone 2\n!closed 2x1.1\nwant 2x1.2 1 ordinary NOW")
+    #expect(referee.violations.isEmpty)
+    #expect(referee.lost == (1, 2))
+    #expect(Self.kinds(lines + "want 5.1 2 ordinary NOW\nhold 5.1") == [.tooManyUnderWay])
+  }
+
+  @Test func `a lowered limit binds calls that are asked for after it has changed`() {
+    let lower = "!will 2\nwant 4.1 1 ordinary NOW\n!has\n"
+    let lines = "want 1.1 1 ordinary NOW\nhold 1.1\nwant 2.1 2 ordinary NOW\nhold 2.1\n"
+    // It was asked for while either limit may have been in force.
+    #expect(Self.kinds(lines + lower + "hold 4.1") == [])
+    #expect(Self.kinds(lines + lower + "want 5.1 1 ordinary NOW\nhold 5.1") == [.tooManyUnderWay])
+    #expect(Self.kinds(lines + lower + "left 2.1\nwant 5.1 1 ordinary NOW\nhold 5.1") == [])
+  }
+
+  @Test func `a raised limit counts from before it is set`() {
+    let more = "want 4.1 2 ordinary NOW\nhold 4.1\n"
+    #expect(Self.kinds(Self.full + "!will 6\n" + more + "!has") == [])
+    #expect(Self.kinds(Self.full + more + "!will 6\n!has") == [.tooManyUnderWay])
+  }
+
+  @Test func `calls from before the loss of a page, and just after it, are not judged`() {
+    let lines = Self.full + "!lost\n"
+    let young = "want 4.1 4 ordinary NOW\nhold 4.1\n"
+    #expect(Self.kinds(lines + young) == [])
+    func old(_ call: Int) -> String { "want \(call).1 3 ordinary 4000000000\nhold \(call).1\n" }
+    #expect(Self.kinds(lines + young + old(5)) == [])
+    #expect(Self.kinds(lines + young + old(5) + old(6)) == [.tooManyUnderWay])
+  }
+
+  @Test func `it is told how long others waited for the room of the dead`() {
+    let referee = Self.referee(
+      Self.full
+        + "gone 2\ndead 2\nwant 4.1 1 ordinary NOW\nhold 4.1\nwant 5.1 1 ordinary NOW\nhold 5.1")
+    // Only then is there more under way than there was room beside the dead.
+    #expect(referee.handovers == [2])
+    #expect(referee.violations.isEmpty)
+  }
+
+  @Test func `room of the dead that nobody gets is found`() {
+    var referee = Self.referee(Self.full + "left 1.1\nended 1.1 ran\ngone 2\ndead 2")
+    for call in 0..<600 {
+      let now = Int64(call) * 10_000_000
+      for line in ["want 9.\(call) 1 ordinary \(now)", "hold 9.\(call)", "left 9.\(call)"] {
+        referee.hear(line, at: now)
+      }
+      referee.hear("ended 9.\(call) ran", at: now)
+    }
+    #expect(referee.violations.map(\.kind) == [.lostRoom])
+  }
+
+  @Test func `a call that everybody overtakes is found, unless its process is stopped`() {
+    for isStopped in [false, true] {
+      var referee = Self.referee("want 1.1 3 ordinary NOW\nwant 2.1 3 background NOW")
+      if isStopped { referee.stop("1") }
+      for call in 0..<1_500 {
+        let now = Int64(call) * 10_000_000
+        for line in ["want 9.\(call) 1 ordinary \(now)", "hold 9.\(call)", "left 9.\(call)"] {
+          referee.hear(line, at: now)
+        }
+        referee.hear("ended 9.\(call) ran", at: now)
+      }
+      #expect(referee.violations.map(\.kind) == (isStopped ? [] : [.starved]))
+    }
+  }
+
+  @Test func `calls that begin out of turn are told from those that begin in order`() {
+    var referee = LimitReferee(limit: 1, at: 0)
+    referee.beQuiet()
+    for call in ["b.1", "a.1", "c.1"] {
+      referee.hear("want \(call) 1 ordinary 1", at: 2)
+      referee.hear("hold \(call)", at: 3)
+      referee.hear("left \(call)", at: 4)
+    }
+    #expect(referee.beganInQuiet == "b.1 a.1 c.1")
+    #expect(referee.beganInOrder([("c.1", true), ("b.1", false), ("a.1", false)]))
+    #expect(!referee.beganInOrder([("a.1", false), ("b.1", false), ("c.1", false)]))
+  }
+
+  @Test func `lost calls that are not recorded, or that nobody lost, are found`() {
+    for (recorded, kinds) in [
+      (0, [Violation.Kind.lostCall]), (1, []), (2, []), (3, [.inventedLoss]),
+    ] {
+      var referee = Self.referee(Self.full + "want 1.2 1 ordinary NOW\ngone 1\ndead 1")
+      var lenient = referee
+      referee.judge(lostCalls: recorded, areAll: true)
+      #expect(referee.violations.map(\.kind) == kinds)
+      lenient.judge(lostCalls: recorded, areAll: false)
+      #expect(lenient.violations.map(\.kind) == kinds.filter { $0 != .lostCall })
+    }
+  }
+
+  @Test func `an answer that makes no sense is found`() {
+    #expect(Self.kinds("want 1.1 1 ordinary NOW\nended 1.1 open") == [.wrongAnswer])
+    #expect(Self.kinds("want 1.1 1 ordinary NOW\nended 1.1 ran") == [.wrongAnswer])
+    #expect(Self.kinds("hold 1.1") == [.wrongAnswer])
+    #expect(Self.kinds("odd cbctl ended with 2") == [.wrongAnswer])
+    #expect(Self.kinds("want 1.1") == [.wrongAnswer])
+  }
+}
