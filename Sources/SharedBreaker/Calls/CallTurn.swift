@@ -68,10 +68,15 @@ package final class CallTurn: @unchecked Sendable {
       case .asking: ask()
       case .answered(let entry):
         lower()
-        if mayWait { breaker.engine.recordLostCalls(of: breaker.cell, under: search.inForce.limit) }
+        let (engine, cell, limit) = (breaker.engine, breaker.cell, search.inForce.limit)
+        // The call may hang as the lost ones did, so they are recorded before it is made.
+        guard mayWait || !engine.mayRecordLostCalls(of: cell, under: limit) else {
+          return .hasToWait
+        }
+        let hasRecorded = mayWait && engine.recordLostCalls(of: cell, under: limit)
         let step: RoomSearch.Step
         do throws(BreakerError) {
-          step = try search.step(after: entry, mayWait: mayWait)
+          step = try search.step(after: entry, mayWait: mayWait, hasRecorded: hasRecorded)
         } catch {
           become(.over)
           throw error
