@@ -496,8 +496,8 @@ class Coroutines(StoreTestCase):
             sys.settrace(None)
 
     def test_a_permit_that_comes_after_its_caller_was_cancelled_is_given_back(self):
-        holder = self.start_python(HOLD_THE_STORE, self.path)
         self.payments.trip(0.001)
+        holder = self.start_python(HOLD_THE_STORE, self.path)
 
         async def main():
             # The holder has the store, so the permit of the probe takes its time.
