@@ -219,7 +219,7 @@ import Testing
     Files.removeAll(stage.store + "-slots")
     // The next round of each looks after it.
     stage.clock.advance(by: .seconds(2))
-    #expect(try puppets.ask("run") == ["ok 42", "ok 42"])
+    for puppet in puppets { #expect(try puppet.ask("run") == "ok 42") }
     #expect(try puppets[0].ask("acquire") == "normal")
     #expect(try puppets[1].ask("acquire") == "busy")
     #expect(try puppets[0].ask("succeed") == "counted")
