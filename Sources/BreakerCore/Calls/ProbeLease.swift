@@ -134,8 +134,10 @@ extension BreakerRecord {
     usualProbeNanoseconds = max(usualProbeNanoseconds ?? 0, took)
   }
 
-  /// How long a probe may take that only the word of other hosts has caused: three times as long as
-  /// probes usually take here, because a call that is no slower than usual is not a bad sign.
+  /// How long a probe may take if only the word of other hosts has caused it: three times as long as
+  /// probes usually take here.
+  ///
+  /// A probe that is no slower than usual says nothing bad about the resource.
   private static func patience(usually usual: Int64?) -> Duration {
     .nanoseconds((usual ?? 0).multipliedSaturating(by: 3))
   }

@@ -29,7 +29,7 @@ public struct FleetCommand: Sendable, Hashable {
   /// Why, for the history; nil if no reason was given.
   public var reason: String?
 
-  /// Who gave it, as the program says that gave it: `worker (pid 4711)` or `deploy, via cbctl`.
+  /// Who gave it, according to the program that gave it: `worker (pid 4711)` or `deploy, via cbctl`.
   public var author: String
 
   /// The user whom the relay of its host has seen giving it; nil if it has seen nobody.
@@ -74,7 +74,7 @@ public struct FleetCommand: Sendable, Hashable {
     self.age = age
   }
 
-  /// Who has given it, and how much of that is known.
+  /// Who gave the command, and what of that is verified.
   public var giver: FleetGiver {
     FleetGiver(said: author, verifiedUser: verifiedUser, isProven: isProven, host: host)
   }

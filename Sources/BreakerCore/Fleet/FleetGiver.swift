@@ -1,16 +1,17 @@
-/// Who has given a command to a fleet, and how much of that is known.
+/// Who gave a command to a fleet, and what of that is verified.
 ///
-/// A program says for whom it acts, and could say anything. If it first tells the relay of its host
-/// what it is about to give, the kernel tells that relay which user the program runs as.
+/// A program says for whom it acts, and can say anything. If it announces the command to the relay of
+/// its host first, that relay learns from the kernel which user the program runs as.
 public struct FleetGiver: Sendable, Hashable {
-  /// Who the program has said it was, such as `deploy, via cbctl`.
+  /// Who gave it, according to the program, such as `deploy, via cbctl`.
   public var said: String
 
   /// The user whom the relay of that host has seen giving it; nil if it has seen nobody.
   public var verifiedUser: String?
 
-  /// Whether a key of the fleet proves that this relay has said so; without one, whoever can write
-  /// to the server can say it too.
+  /// Whether a key of the fleet proves that this relay has said so.
+  ///
+  /// Without a key, anyone who can write to the server could have said it.
   public var isProven: Bool
 
   /// The host on which it was given.

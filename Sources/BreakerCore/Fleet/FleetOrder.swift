@@ -58,11 +58,11 @@ package struct FleetOrder: Sendable, Hashable {
     return FleetOrder(part, givenAt: givenAt)
   }
 
-  /// The same command with what another one knows of who has given it: the seals, and the user.
+  /// The same command, with the seals and the verified user of another copy of it.
   ///
-  /// Both go together, because the seals prove the user. Without any seals, the first user counts.
+  /// Both are taken together, because the seals prove the user. Without seals, the first user counts.
   ///
-  /// - Returns: Nil if the other one knows nothing more.
+  /// - Returns: Nil if the other copy knows no more than this one.
   func resealed(by other: FleetOrder) -> FleetOrder? {
     guard isPart(of: other), action == other.action, author == other.author,
       reason == other.reason

@@ -349,11 +349,7 @@ extension MemorySlotTable {
         hasBegun = true
         return .begun(call)
       }
-      switch refusal {
-      case nil: break
-      case .unwanted?: return .unwanted
-      case .busy?, .begun?, .outdated?, .unknown?: return .busy
-      }
+      if let refusal { return refusal == .unwanted ? .unwanted : .busy }
       if !sleep(sleeper, ticket, wait) { _ = expire() }
     }
   }

@@ -241,36 +241,6 @@ extension Knowledge {
   func kept(_ limit: CellLimit, by cell: Cell) -> CellLimit { cell.kept(limit) }
 }
 
-/// How many calls of a breaker may be under way, and where they are known.
-final class CellLimit: Sendable {
-  let slots: any CallSlots
-  let limit: CallLimit
-  let places: Int
-  let timeout: Duration?
-  private let terms: SlotTerms
-
-  /// The limit of a policy; nil if it has none.
-  init?(_ policy: BreakerPolicy, _ slots: (any CallSlots)?) {
-    guard let limit = policy.limit, let slots else { return nil }
-    self.slots = slots
-    self.limit = limit
-    places = policy.placesToWait
-    timeout = policy.queueTimeout
-    terms = SlotTerms(limit, places: places, revision: .min)
-  }
-
-  func isSame(as other: CellLimit) -> Bool {
-    slots === other.slots && limit == other.limit && places == other.places
-      && timeout == other.timeout
-  }
-
-  @inline(__always) func terms(at revision: Int64) -> SlotTerms {
-    var terms = terms
-    terms.revision = revision
-    return terms
-  }
-}
-
 /// Counting, from any thread.
 extension Cell {
   @inlinable @inline(__always) func countSuccess() {

@@ -231,3 +231,33 @@ extension Engine {
     limit.slots.hasUncountedLosses && isAvailable && !isAlone(cell)
   }
 }
+
+/// How many calls of a breaker may be under way, and where they are known.
+final class CellLimit: Sendable {
+  let slots: any CallSlots
+  let limit: CallLimit
+  let places: Int
+  let timeout: Duration?
+  private let terms: SlotTerms
+
+  /// The limit of a policy; nil if it has none.
+  init?(_ policy: BreakerPolicy, _ slots: (any CallSlots)?) {
+    guard let limit = policy.limit, let slots else { return nil }
+    self.slots = slots
+    self.limit = limit
+    places = policy.placesToWait
+    timeout = policy.queueTimeout
+    terms = SlotTerms(limit, places: places, revision: .min)
+  }
+
+  func isSame(as other: CellLimit) -> Bool {
+    slots === other.slots && limit == other.limit && places == other.places
+      && timeout == other.timeout
+  }
+
+  @inline(__always) func terms(at revision: Int64) -> SlotTerms {
+    var terms = terms
+    terms.revision = revision
+    return terms
+  }
+}
