@@ -25,9 +25,10 @@ extension FleetSession {
     view.forgetPast(at: beat.now)
     guard beat.epoch == position.epoch else { throw .behind("the server has lost its data") }
     try compare(with: beat.number)
-    if try correctImpossibleStamps() {
-      // Commands of other hosts that came meanwhile seemed to be earlier.
-      throw .behind("commands that were overruled hold again")
+    if try knowsImpossibleStamps() {
+      // What they are to be depends on what the fleet knows. Commands of other hosts that came
+      // meanwhile seemed to be earlier.
+      throw .behind("this host has commands with stamps that no command can have")
     }
     try describe()
     scheduleBeat()

@@ -22,7 +22,7 @@ extension FleetSession {
     try server.forgetPast(in: state)
     context.onStep(.read)
     withdrawals = try Self.stored { () throws(StoreError) in try claim.withdrawals() }
-    _ = try correctImpossibleStamps()
+    try correctImpossibleStamps(knowing: state)
     let own = try Self.stored { () throws(StoreError) in try claim.commands() }
     try noteEpoch()
     try apply(

@@ -201,21 +201,29 @@ extension FleetSession {
       .problem, "commands wait: the one to \(first.command.name) cannot go out: \(why)")
   }
 
-  /// Corrects the stamps of commands from the future, which no host carries out.
+  /// The highest stamp that a command can have.
   ///
   /// Both the server's clock and this host's have to agree, because either may be wrong.
+  private var latestStamp: Int64 { FleetMessage.latestBelievedStamp(at: now) }
+
+  /// Whether this host knows stamps of commands from the future, which no host carries out.
+  func knowsImpossibleStamps() throws(RelayTrouble) -> Bool {
+    let latest = latestStamp
+    return try Self.stored { () throws(StoreError) in try claim.hasStamps(above: latest) }
+  }
+
+  /// Corrects the stamps of commands from the future.
   ///
-  /// - Returns: Whether there were any.
-  func correctImpossibleStamps() throws(RelayTrouble) -> Bool {
-    let latest = FleetMessage.latestBelievedStamp(at: now)
+  /// A command of this host stays later than those that the fleet had when it was given.
+  func correctImpossibleStamps(knowing state: FleetState) throws(RelayTrouble) {
+    let latest = latestStamp
     let hasCorrected = try Self.stored { () throws(StoreError) in
-      try claim.correctStamps(above: latest)
+      try claim.correctStamps(above: latest, knowing: Array(state.commands.values))
     }
-    guard hasCorrected else { return false }
+    guard hasCorrected else { return }
     context.log.report(
       .overtaken,
       "commands that were given while the clock of this host was far ahead have got the stamps that"
         + " they should have had: they go out now")
-    return true
   }
 }
