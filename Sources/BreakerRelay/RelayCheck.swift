@@ -128,9 +128,14 @@ package struct RelayCheck {
       ["TIME"], ["ZSCORE", keys.hosts, options.host], ["HGET", keys.host(options.host), ""],
     ])
     guard let now = ServerClock.milliseconds(answers[0]),
-      let seen = answers[1].text.flatMap({ ServerClock.time($0) }), let own = answers[2].text
+      let seen = answers[1].text.flatMap({ ServerClock.time($0) }),
+      let own = answers[2].text.flatMap({
+        HostDescription($0, of: options.host, believing: options.authority)
+      })
     else { return false }
-    return now - seen < FleetServer.shortestSilence && HostText.lineage(in: own) != lineage
+    let silence = BeatPace.shortestSilence
+    return now - seen < silence && own.lineage != lineage
+      && own.isAtWork(at: now, within: silence, to: options.authority)
   }
 
   /// Says what each sentinel names; one that does not answer is a problem only if none does.

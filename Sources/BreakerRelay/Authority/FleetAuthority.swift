@@ -145,31 +145,49 @@ extension FleetAuthority {
     var command = command
     let given = max(0, now - DurationText.milliseconds(command.age))
     for (aspect, part) in command.byAspect {
-      command.seals[aspect] = seal(.command, Self.values(part, aspect, given: given)).map {
-        "\(given):\($0)"
-      }
+      let values = Self.values(part, aspect, given: given)
+      command.seals[aspect] = seal(.command, values).map { "\(given):\($0)" }
     }
     return command
   }
 
-  /// What is known of who has given a command, and how long ago it was given at least.
+  /// The seal of one aspect of a command: when it was given, and the seal with the fleet's key.
+  private struct CommandSeal {
+    var given: Int64
+    var seal: String
+
+    init?(_ text: String) {
+      let words = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+      guard words.count == 3, let given = ServerClock.time(words[0]) else {
+        return nil
+      }
+      self.given = given
+      seal = "\(words[1]):\(words[2])"
+    }
+  }
+
+  /// What is known of who has given a command, and how long ago it was given.
+  ///
+  /// If it is signed, only that counts: what else is written beside it anybody may have changed, to
+  /// make it seem too old.
   package func proof(of command: FleetCommand, at now: Int64) -> (proof: Proof, age: Duration) {
     guard isOn else { return (.unchecked, command.age) }
-    var age = command.age
+    var age = Duration.zero
     var proofs: Set<Proof> = []
     for (aspect, part) in command.byAspect {
-      let words = command.seals[aspect]?.split(separator: ":", maxSplits: 1)
-      guard let words, words.count == 2, let given = ServerClock.time(words[0]) else {
+      guard let seal = command.seals[aspect].flatMap({ CommandSeal($0) }) else {
         proofs.insert(command.seals[aspect] == nil ? .unsigned : .wrong)
         continue
       }
-      let values = Self.values(part, aspect, given: given)
-      proofs.insert(proof(seal: String(words[1]), .command, values))
-      age = max(age, .milliseconds(max(0, now - given)))
+      let values = Self.values(part, aspect, given: seal.given)
+      proofs.insert(proof(seal: seal.seal, .command, values))
+      age = max(age, .milliseconds(max(0, now - seal.given)))
     }
-    let worst: Proof? = [.wrong, .unsigned].first { proofs.contains($0) }
+    if let worst = [Proof.wrong, .unsigned].first(where: { proofs.contains($0) }) {
+      return (worst, command.age)
+    }
     // A command about nothing has no part that could be signed.
-    return (worst ?? (proofs.isEmpty ? .unsigned : .proven), age)
+    return proofs.isEmpty ? (.unsigned, command.age) : (.proven, age)
   }
 
   /// A command that this host may carry out, with the age that it really has.
@@ -190,7 +208,8 @@ extension FleetAuthority {
   func isCurrent(_ command: FleetCommand) -> Bool {
     guard let key = keys.first else { return true }
     return command.byAspect.keys.allSatisfy { aspect in
-      command.seals[aspect]?.split(separator: ":").dropFirst().first.map { $0 == key.id } ?? false
+      guard let seal = command.seals[aspect].flatMap({ CommandSeal($0) }) else { return false }
+      return seal.seal.hasPrefix(key.id + ":")
     }
   }
 
