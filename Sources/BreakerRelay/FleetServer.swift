@@ -204,15 +204,17 @@ extension FleetServer {
   private func refusal(of command: FleetCommand, at now: Int64) -> String? {
     let authority = context.authority
     if Self.isTooLarge(command) { return Self.isTooLarge }
-    if let obeyed = authority.obeyed, !obeyed.contains(command.host) {
-      let hosts = obeyed.sorted().prefix(4).joined(separator: ", ")
-      let more = obeyed.count > 4 ? " and others" : ""
-      return "host \(command.host) may not command the fleet: give it on \(hosts)\(more)"
+    if command.host == options.host {
+      if let complaint = authority.complaint(aboutCommandsOf: command.host) { return complaint }
     }
-    guard authority.accepts(authority.proof(of: command, at: now).proof) else {
-      return "it names host \(command.host), which has not signed it: give it again"
+    do throws(Refusal) {
+      _ = try authority.checked(command, at: now)
+      return nil
+    } catch {
+      return error.kind == .authority
+        ? error.description
+        : "it names host \(command.host), which has not signed it: give it again"
     }
-    return nil
   }
 
   private func words(

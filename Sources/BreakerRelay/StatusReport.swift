@@ -40,7 +40,7 @@ struct StatusReport {
       skew: figures.skew.map { .milliseconds($0) }, waiting: waiting,
       applied: figures.applied, refused: figures.refused, unproven: figures.unproven,
       keys: authority.keyNames, acceptsUnsigned: authority.acceptsUnsigned,
-      obeyed: authority.obeyed?.sorted(), hosts: hosts
+      obeyed: authority.obeyedWords, hosts: hosts
     ).document(answering: question).text
   }
 

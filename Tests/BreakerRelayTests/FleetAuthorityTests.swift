@@ -171,6 +171,60 @@ struct FleetAuthorityTests {
     return CommandText.text(of: try #require(command.byAspect[aspect]))
   }
 
+  private static let orders = ["44", "55"].compactMap {
+    CommandKey(hexadecimal: String(repeating: $0, count: 32))
+  }
+
+  @Test func `a command counts only if a key that is obeyed has signed it`() throws {
+    let (first, second) = (Self.orders[0], Self.orders[1])
+    // The example of RFC 8032: its secret and the public key.
+    let known = CommandKey(
+      hexadecimal: "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+    #expect(
+      known?.name.text
+        == "ed25519:d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
+    #expect(CommandKeyName(first.name.text) == first.name && first.name != second.name)
+    for word in ["", "ed25519:", "ed25519:00", "ed448:" + first.name.text.dropFirst(8)] {
+      #expect(CommandKeyName(word) == nil)
+    }
+    #expect(CommandKey(hexadecimal: "00") == nil)
+    func host(_ key: CommandKey?, obeying names: [CommandKeyName] = []) -> FleetAuthority {
+      FleetAuthority(fleet: "test", keys: [Self.keys[0]], obeyedKeys: names, commandKey: key)
+    }
+    func isObeyed(_ command: FleetCommand, by authority: FleetAuthority) -> Refusal.Kind? {
+      refusal(signed(fields(command), by: authority), authority)
+    }
+    let obeys = host(nil, obeying: [first.name])
+    let ordered = host(first).signed(command, at: Self.now)
+    #expect(isObeyed(ordered, by: obeys) == nil)
+    #expect(isObeyed(ordered, by: authority) == nil)
+    #expect(isObeyed(authority.signed(command, at: Self.now), by: obeys) == .authority)
+    #expect(isObeyed(host(second).signed(command, at: Self.now), by: obeys) == .authority)
+    // Both count while one replaces the other.
+    let both = host(nil, obeying: [first.name, second.name])
+    #expect(isObeyed(ordered, by: both) == nil)
+    #expect(isObeyed(host(second).signed(command, at: Self.now), by: both) == nil)
+    // A host with the fleet's key can neither take the signature of another command nor change one.
+    for aspect in ordered.seals.keys {
+      var changed = authority.signed(command, at: Self.now)
+      let own = changed.seals[aspect]?.split(separator: ":").joined(separator: ":") ?? ""
+      let other = ordered.seals[aspect == "policy:probes" ? "policy:jitter" : "policy:probes"] ?? ""
+      changed.seals[aspect] = own + ":" + other.split(separator: ":")[3...].joined(separator: ":")
+      #expect(isObeyed(changed, by: obeys) == .authority, "\(aspect)")
+      changed.seals[aspect] = "\(own):\(first.name.short):00"
+      #expect(isObeyed(changed, by: obeys) == .authority)
+      changed.seals[aspect] = "\(own):x"
+      #expect(isObeyed(changed, by: obeys) == .forged)
+    }
+    var moved = ordered
+    moved.stamp += 1
+    #expect(isObeyed(authority.signed(moved, at: Self.now), by: obeys) == .authority)
+    #expect(obeys.complaint(aboutCommandsOf: "a")?.contains("--command-key-file") == true)
+    #expect(host(second, obeying: [first.name]).complaint(aboutCommandsOf: "a") != nil)
+    #expect(host(first, obeying: [first.name]).complaint(aboutCommandsOf: "a") == nil)
+    #expect(obeys.obeyedWords == ["key \(first.name.short)"])
+  }
+
   @Test func `a host says which commands it has dealt with, and of which it says nothing`() throws {
     func given(_ stamp: Int64, to name: String = "db", on host: String = "b") -> FleetCommand {
       FleetCommand(

@@ -105,8 +105,32 @@ struct FleetKeyTests {
     #expect(try request(path).keys.count == 1)
   }
 
-  @Test func `roles and exceptions mean nothing without a key`() {
-    for words in ["--obey ops", "--unsigned accept", "--unsigned refuse"] {
+  @Test func `a host has one key for commands, and obeys hosts and keys`() throws {
+    let (directory, path) = try file(Self.secret)
+    let (other, two) = try file(Self.secret + "\n" + Self.secret)
+    defer { withExtendedLifetime((directory, other)) {} }
+    func options(_ words: String...) throws -> RelayOptions? {
+      let request = try RelayRequest(
+        arguments: ["--redis", "redis://h", "--fleet", "f", "--key-file", path] + words,
+        environment: [:], hostName: "h")
+      guard case .run(let options) = request else { return nil }
+      return options
+    }
+    let key = try #require(try options("--command-key-file", path)?.commandKey)
+    let obeying = try options("--obey", "ops,\(key.name.text) ops-2")
+    #expect(obeying?.obeyed == ["ops", "ops-2"] && obeying?.obeyedKeys == [key.name])
+    #expect(try options("--obey", key.name.text)?.obeyed == nil)
+    #expect(throws: UsageError.self) { try options("--command-key-file", two) }
+    #expect(throws: UsageError.self) { try options("--obey", key.name.text + "0") }
+  }
+
+  @Test func `roles and exceptions mean nothing without a key`() throws {
+    let (directory, path) = try file(Self.secret)
+    defer { withExtendedLifetime(directory) {} }
+    let words = [
+      "--obey ops", "--unsigned accept", "--unsigned refuse", "--command-key-file \(path)",
+    ]
+    for words in words {
       #expect(throws: UsageError.self) {
         try RelayRequest(
           arguments: "--redis redis://h --fleet f \(words)".split(separator: " ").map(String.init),

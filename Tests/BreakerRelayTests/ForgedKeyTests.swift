@@ -292,4 +292,73 @@ struct ForgedKeyTests {
     }
     #expect(try b.snapshot("pay")?.mode == .forcedOpen)
   }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `only who has a command key commands, in whatever name, and the key can be replaced`()
+    async throws
+  {
+    let orders = ["44", "55"].compactMap {
+      CommandKey(hexadecimal: String(repeating: $0, count: 32))
+    }
+    let (first, second) = (orders[0], orders[1])
+    let ops = try await host("ops") {
+      $0.commandKey = first
+      $0.obeyedKeys = [first.name]
+    }
+    let a = try await host("a") { $0.obeyedKeys = [first.name] }
+    try await expectsThat(ops, commands: a, to: "pay")
+    #expect(RelayCheck(ops.options).lines.contains { $0.hasSuffix(first.name.text) })
+    let words = "ok: commands to the fleet are refused on this host: "
+    #expect(RelayCheck(a.options).lines.contains { $0.hasPrefix(words) })
+    // This one has the key of the fleet and obeys everybody, so its relay lets all out.
+    let rogue = try await host("rogue")
+    try rogue.breaker("db").force(.forcedOpen, scope: .fleet)
+    try await eventually("a has refused it") {
+      try standing(of: "db", on: "a", by: rogue) == .refused
+    }
+    rogue.stop()
+    let impostor = try TestHost("i", as: "ops", in: fleet.directory, address: fleet.server.address)
+    {
+      $0.keys = [Self.keys[0]]
+    }
+    ops.stop()
+    impostor.start()
+    try await impostor.awaits(.connected)
+    try impostor.breaker("mail").force(.forcedOpen, scope: .fleet)
+    try await eventually("a has refused the impostor") {
+      try standing(of: "mail", on: "a", by: impostor) == .refused
+    }
+    #expect(a.log.contains { $0.contains("no key that this host obeys has signed it") })
+    impostor.stop()
+    ops.start()
+    try await ops.awaits(.connected, times: 2)
+    #expect(try a.snapshot("db") == nil && a.snapshot("mail") == nil)
+    // A host without such a key learns where to command.
+    try a.breaker("api").force(.observe, scope: .fleet)
+    try await eventually("a says why it waits") {
+      try a.store.fleetStanding()?.refusal?.contains("--command-key-file") == true
+    }
+    // Both keys count while one replaces the other, and no command is lost.
+    let steps: [(key: CommandKey, obeyed: [CommandKeyName])] = [
+      (first, [first.name, second.name]), (second, [first.name, second.name]),
+      (second, [second.name]),
+    ]
+    for (number, step) in steps.enumerated() {
+      for host in [a, ops] {
+        host.stop()
+        var options = host.options
+        options.obeyedKeys = step.obeyed
+        options.commandKey = host === ops ? step.key : nil
+        host.start(options)
+        try await host.awaits(.connected, times: number + (host === ops ? 3 : 2))
+      }
+      try await expectsThat(ops, commands: a, to: "step\(number)")
+    }
+    let late = try await host("late") { $0.obeyedKeys = [second.name] }
+    try await eventually("a host that comes later follows all of them") {
+      try ["pay", "step0", "step1", "step2"].allSatisfy {
+        try late.snapshot($0)?.mode == .observe
+      }
+    }
+  }
 }

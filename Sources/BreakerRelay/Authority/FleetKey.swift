@@ -121,26 +121,45 @@ enum KeyFile {
   /// - Throws: `UsageError` if the file cannot be used, or if others could read or change it.
   static func keys(at path: String) throws(UsageError) -> [FleetKey] {
     let name = "the key file '\(OutsideText.quoted(path))'"
+    let keys = try secrets(at: path, name) { FleetKey(hexadecimal: $0) }
+    guard (1...2).contains(keys.count), Set(keys).count == keys.count else {
+      let count = CountedNoun.text(keys.count, "key")
+      throw UsageError(
+        "\(name) has \(count)\(Set(keys).count < keys.count ? ", the same twice" : "")",
+        "write one key, or two different ones while you replace it")
+    }
+    return keys
+  }
+
+  /// The key with which a host signs its commands, in a file like the other.
+  static func commandKey(at path: String) throws(UsageError) -> CommandKey {
+    let name = "the command key file '\(OutsideText.quoted(path))'"
+    let keys = try secrets(at: path, name) { CommandKey(hexadecimal: $0) }
+    guard keys.count == 1 else {
+      throw UsageError(
+        "\(name) has \(CountedNoun.text(keys.count, "key"))",
+        "write one key; while you replace it, --obey names both")
+    }
+    return keys[0]
+  }
+
+  private static func secrets<Key>(
+    at path: String, _ name: String, _ read: (Substring) -> Key?
+  ) throws(UsageError) -> [Key] {
     let text = try text(of: path, name)
-    var keys: [FleetKey] = []
+    var keys: [Key] = []
     for (number, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
       .enumerated()
     {
       let words = line.split { $0 == " " || $0 == "\t" || $0 == "\r" }
       guard let word = words.first, word.first != "#" else { continue }
-      guard words.count == 1, let key = FleetKey(hexadecimal: word) else {
+      guard words.count == 1, let key = read(word) else {
         // The line may be a secret with a typing error, so it is not shown.
         throw UsageError(
           "line \(number + 1) of \(name) is no key",
           "write 64 hexadecimal digits there, as 'openssl rand -hex 32' makes them")
       }
       keys.append(key)
-    }
-    guard (1...2).contains(keys.count), Set(keys).count == keys.count else {
-      let count = CountedNoun.text(keys.count, "key")
-      throw UsageError(
-        "\(name) has \(count)\(Set(keys).count < keys.count ? ", the same twice" : "")",
-        "write one key, or two different ones while you replace it")
     }
     return keys
   }
