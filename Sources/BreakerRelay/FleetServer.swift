@@ -1,4 +1,5 @@
 internal import Glibc
+internal import ProgramKit
 internal import SharedBreaker
 
 /// The fleet's server as a relay uses it: every query and every change of the protocol.
@@ -11,6 +12,7 @@ final class FleetServer {
   private let forgetScript: String
   private let leaveScript: String
   private let clearScript: String
+  private let scanScript: String
 
   /// The server's clock when the connection began.
   let clock: ServerClock
@@ -39,7 +41,7 @@ final class FleetServer {
     self.connection = connection
     (beatScript, evidenceScript) = (names[0], names[1])
     (commandScript, forgetScript, leaveScript) = (names[2], names[3], names[4])
-    clearScript = names[5]
+    (clearScript, scanScript) = (names[5], names[6])
     // Without a key they may be somebody else's, who may have had them before.
     if context.authority.isOn { try clearStrangeKeys() }
   }
@@ -73,18 +75,19 @@ final class FleetServer {
 }
 
 extension FleetServer {
-  /// Deletes the keys that no relay can have written, because of their types.
+  /// Deletes the keys that no relay can have written, because of their types or sizes.
   private func clearStrangeKeys() throws(RelayTrouble) {
     let types = [
-      (keys.stream, "stream"), (keys.count, "string"), (keys.epoch, "string"),
+      (keys.stream, "stream"), (keys.count, "text"), (keys.epoch, "text"),
       (keys.commands, "hash"), (keys.evidence, "hash"), (keys.sealed, "hash"),
-      (keys.hosts, "set"), (keys.host(options.host), "hash"),
+      (keys.hosts, "set"), (keys.host(options.host), "host"),
     ]
     let words = ["EVALSHA", clearScript, String(types.count)] + types.map(\.0) + types.map(\.1)
     for key in try ask([words])[0].elements ?? [] {
       let name = OutsideText.quoted(key.text ?? "")
       context.refuse(
-        Refusal(.forged, "the key \(name) had a type that no relay gives it, and was deleted"))
+        Refusal(
+          .forged, "the key \(name) had a type or a size that no relay gives it, and was deleted"))
     }
   }
 
@@ -106,10 +109,21 @@ extension FleetServer {
     _ key: String, _ take: ([(field: RedisReply, value: RedisReply)]) -> Void
   ) throws(RelayTrouble) {
     var cursor = "0"
+    let longest = String(FleetMessage.longest + 4_096)
     repeat {
-      let answer = try ask([["HSCAN", key, cursor, "COUNT", "1000"]])[0].elements
-      guard let answer, answer.count == 2, let next = answer[0].text, let pairs = answer[1].pairs
+      // Without a key it may be somebody else's hash.
+      let words =
+        context.authority.isOn
+        ? ["EVALSHA", scanScript, "1", key, cursor, "1000", longest]
+        : ["HSCAN", key, cursor, "COUNT", "1000"]
+      let answer = try ask([words])[0].elements
+      guard let answer, answer.count >= 2, let next = answer[0].text, let pairs = answer[1].pairs
       else { throw .unexpected("HSCAN") }
+      if answer.count > 2, let deleted = answer[2].number(upTo: .max), deleted > 0 {
+        let values = CountedNoun.text(Int(deleted), "value")
+        context.refuse(
+          Refusal(.forged, "\(values) in '\(key)' had a size that no relay gives it: deleted"))
+      }
       context.manager.showLife()
       take(pairs)
       cursor = next

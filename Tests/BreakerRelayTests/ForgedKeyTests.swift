@@ -159,10 +159,44 @@ struct ForgedKeyTests {
     for host in [a, b] { host.start() }
     for host in [a, b] { try await host.awaits(.connected, times: 2) }
     try await expectsThat(a, commands: b, to: "pay")
-    #expect((a.log + b.log).contains { $0.contains("had a type that no relay gives it") })
+    #expect((a.log + b.log).contains { $0.contains("had a type or a size that no relay gives it") })
     #expect(try status(of: a).unproven + status(of: b).unproven > 0)
     // So it is while relays are connected.
     try spoil(key)
+    try await expectsThat(b, commands: a, to: "mail")
+    let late = try await host("late")
+    try await eventually("a new host learns all") {
+      try ["old", "pay", "mail"].allSatisfy { try late.snapshot($0)?.mode == .observe }
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `what is too large to be read keeps no relay out`() async throws {
+    let (a, b) = (try await host("a"), try await host("b"))
+    try a.breaker("old").force(.observe, scope: .fleet)
+    try await eventually("b has it") { try b.snapshot("old")?.mode == .observe }
+    for host in [a, b] { host.stop() }
+    // Each is longer than an answer may be.
+    let script = """
+      local long = string.rep('9', 135 * 1048576)
+      redis.call('XADD', KEYS[1], '*', 'x', long)
+      for i = 2, 3 do redis.call('SET', KEYS[i], long) end
+      for i = 4, 6 do redis.call('HSET', KEYS[i], ARGV[i - 3], long) end
+      redis.call('ZADD', KEYS[7], ARGV[4], 'b')
+      """
+    let names = ["stream", "count", "epoch", "commands", "sealed", "host:b", "hosts"]
+    let keys = names.map { "sb:{test}:\($0)" }
+    try fleet.server.command(
+      words: ["EVAL", script, String(keys.count)] + keys
+        + ["old\nmode", "db\nx", "", String(Self.now)])
+    for host in [a, b] { host.start() }
+    for host in [a, b] { try await host.awaits(.connected, times: 2) }
+    try await expectsThat(a, commands: b, to: "pay")
+    #expect((a.log + b.log).contains { $0.contains("a size that no relay gives it") })
+    // An entry of more parts than an answer may have, which relays hear that are connected.
+    let connection = try RedisConnection(to: a.options.address, patience: .seconds(60))
+    let parts = Array(repeating: "x", count: 1_000_002)
+    _ = try connection.ask([["XADD", "sb:{test}:stream", "*"] + parts])
     try await expectsThat(b, commands: a, to: "mail")
     let late = try await host("late")
     try await eventually("a new host learns all") {

@@ -105,7 +105,7 @@ package enum FleetScripts {
         local lineage = string.match(own, '"lineage":"(%x+)"')
         local isOther = lineage ~= ARGV[3] or ARGV[7] == '1'
         if run ~= ARGV[4] and isOther and now - seen < tonumber(ARGV[5]) then
-          return {'taken', lineage or '', own, string.format('%.0f', now)}
+          return {'taken', lineage or '', string.sub(own, 1, 4096), string.format('%.0f', now)}
         end
       end
       local epoch = redis.call('GET', KEYS[2])
@@ -272,20 +272,32 @@ package enum FleetScripts {
       return string.format('%.0f', silence)
       """
 
-  /// Deletes keys of a type that no relay has given them, and answers with their names.
+  /// Deletes keys of a type or a size that no relay has given them, and answers with their names.
   ///
-  /// No relay could work with them, and none has written what they hold.
+  /// No relay could work with them, and none has written what they hold. Of a stream, only the last
+  /// entry matters: relays that connect do not read those before it.
   ///
   /// - Keys: any.
-  /// - Arguments: for each key, the type that it has to have.
+  /// - Arguments: for each key, what it has to be.
   static let clear = """
-    local readings = {stream = {'XREVRANGE', '+', '-', 'COUNT', '1'}, string = {'GET'},
-      hash = {'HGET', ''}, set = {'ZSCORE', ''}}
+    local readings = {stream = {'XREVRANGE', '+', '-', 'COUNT', '1'}, text = {'GET'},
+      hash = {'HGET', ''}, host = {'HGET', ''}, set = {'ZSCORE', ''}}
+    local longest = {text = 1024, host = 4096}
+    local function isStrange(kind, answer)
+      if type(answer) == 'table' and answer.err then
+        return string.find(answer.err, 'WRONGTYPE') ~= nil
+      end
+      if kind ~= 'stream' then return answer and longest[kind] and #answer > longest[kind] end
+      local fields = answer[1] and answer[1][2] or {}
+      if #fields > 64 then return true end
+      local bytes = 0
+      for _, text in ipairs(fields) do bytes = bytes + #text end
+      return bytes > 1048576
+    end
     local cleared = {}
     for i, key in ipairs(KEYS) do
       local words = readings[ARGV[i]]
-      local answer = redis.pcall(words[1], key, unpack(words, 2))
-      if type(answer) == 'table' and answer.err and string.find(answer.err, 'WRONGTYPE') then
+      if isStrange(ARGV[i], redis.pcall(words[1], key, unpack(words, 2))) then
         redis.call('DEL', key)
         cleared[#cleared + 1] = key
       end
@@ -293,7 +305,28 @@ package enum FleetScripts {
     return cleared
     """
 
-  static let all = [beat, evidence, command, forget, leave, clear]
+  /// Reads a piece of a hash, and deletes what is longer than anything that a relay writes.
+  ///
+  /// It answers with the next cursor, fields and values, and how many it has deleted.
+  ///
+  /// - Keys: a hash.
+  /// - Arguments: the cursor, about how many fields to read, and how long a field and its value may be.
+  static let scan = """
+    local answer = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
+    local found, kept, deleted = answer[2], {}, 0
+    for i = 1, #found, 2 do
+      if #found[i] + #found[i + 1] > tonumber(ARGV[3]) then
+        redis.call('HDEL', KEYS[1], found[i])
+        deleted = deleted + 1
+      else
+        kept[#kept + 1] = found[i]
+        kept[#kept + 1] = found[i + 1]
+      end
+    end
+    return {answer[1], kept, deleted}
+    """
+
+  static let all = [beat, evidence, command, forget, leave, clear, scan]
 }
 
 /// The rights that a relay needs on the server.
@@ -312,7 +345,7 @@ package enum FleetRights {
       ["XREVRANGE", keys.stream, "+", "-"],
       ["HGET", keys.commands, ""], ["HSET", keys.commands, "", ""], ["HSCAN", keys.commands, "0"],
       ["HGET", keys.evidence, ""], ["HSET", keys.evidence, "", ""], ["HDEL", keys.evidence, ""],
-      ["HSET", keys.sealed, "", ""],
+      ["HDEL", keys.commands, ""], ["HSET", keys.sealed, "", ""], ["DEL", keys.stream],
       ["HSCAN", keys.evidence, "0"],
       ["HGET", host, ""], ["HSET", host, "", ""], ["HDEL", host, ""], ["HGETALL", host],
       ["DEL", host], ["EXPIRE", host, "1"],
