@@ -35,6 +35,9 @@ package struct PlainPermit: Sendable, Hashable {
   /// The call surrounds what its thread does.
   package static let surrounds: UInt64 = 128
 
+  /// Only the word and the room mean anything: they are those of a `LimitedCall`.
+  package static let limited: UInt64 = 256
+
   package func has(_ flag: UInt64) -> Bool { flags & flag != 0 }
 
   /// Whether the call has taken room itself.
@@ -57,16 +60,15 @@ extension Breaker {
   ///
   /// - Parameters:
   ///   - mayWait: Whether the call may wait for a file, another process, or its turn.
-  ///   - rooms: The rooms of the calls that surround this one.
+  ///   - outers: The calls that surround this one.
   ///   - asleep: Runs a body in which the thread sleeps until its turn.
   /// - Returns: The decision; nil if the call must not wait and the decision takes reading or writing
   ///   the store, or a turn in the queue.
   /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
   package func enter(
-    mayWait: Bool, insideOf rooms: [UInt64] = [],
+    mayWait: Bool, insideOf outers: OuterCalls = OuterCalls(),
     asleep: (@Sendable (() -> Void) -> Void)? = nil
   ) throws(BreakerError) -> Decision<PlainPermit>? {
-    let outers = rooms.isEmpty ? [] : rooms.compactMap { HeldSlot(bits: $0) }
     let decision = try decideCall(mayWait: mayWait, outers: outers, asleep: asleep)
     if case .rejected(let rejection)? = decision { _ = told(rejection) }
     return decision?.map { PlainPermit($0) }
@@ -143,6 +145,10 @@ extension PlainPermit {
 
 extension Ticket {
   init(_ permit: PlainPermit) {
+    if permit.has(PlainPermit.limited) {
+      self.init(LimitedCall(word: permit.word, room: permit.room))
+      return
+    }
     let has = permit.has
     let grant = PermitGrant(
       kind: has(PlainPermit.probe) ? .probe : .normal, generation: permit.generation,
