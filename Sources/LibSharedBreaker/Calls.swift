@@ -170,9 +170,7 @@ func enterWithCare(
   }
   do throws(Failure) {
     let call = try unsafe EnteringCall(handle, permit, rejection, flags, Given.flagsOfEntering)
-    if call.has(SB_UNLIMITED), unsafe try BreakerHandle.usable(handle).0.isLimited {
-      return SB_LIMITED.rawValue
-    }
+    if call.has(SB_UNLIMITED) { return try unsafe enterUnlimited(handle, call).rawValue }
     let decision = try unsafe passing(to: handle, mayWait: call.mayWait) {
       breaker throws(Failure) in
       try throwingFailures(ofBreaker: { () throws(BreakerError) in
@@ -186,6 +184,22 @@ func enterWithCare(
     return decision.map(call.answer)?.rawValue ?? SB_WOULD_BLOCK.rawValue
   } catch {
     return unsafe told(error, to: ErrorPlace.at(handle))
+  }
+}
+
+/// Permits a call only if it is under no limit.
+private func enterUnlimited(
+  _ handle: OpaquePointer?, _ call: EnteringCall
+) throws(Failure) -> sb_code {
+  let entry = try unsafe passing(to: handle, mayWait: call.mayWait) { breaker throws(Failure) in
+    try throwingFailures(ofBreaker: { () throws(BreakerError) in
+      try breaker.enterUnlimited(mayWait: call.mayWait)
+    })
+  }
+  switch entry {
+  case .decided(let decision): return call.answer(decision)
+  case .limited: return SB_LIMITED
+  case nil: return SB_WOULD_BLOCK
   }
 }
 

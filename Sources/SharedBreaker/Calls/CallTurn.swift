@@ -191,7 +191,7 @@ extension Breaker {
   }
 
   /// A decision as the C library hands it out; notifies the observer of a rejection.
-  fileprivate func told(_ decision: Decision<Ticket>) -> Decision<PlainPermit> {
+  func told(_ decision: Decision<Ticket>) -> Decision<PlainPermit> {
     if case .rejected(let rejection) = decision { _ = told(rejection) }
     return decision.map { PlainPermit(timed($0)) }
   }

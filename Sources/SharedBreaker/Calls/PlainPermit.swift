@@ -74,6 +74,32 @@ extension Breaker {
     return decision?.map { PlainPermit($0) }
   }
 
+  /// What a call is told that must be under no limit.
+  package enum UnlimitedEntry {
+    case decided(Decision<PlainPermit>)
+
+    /// It is under a limit, and nothing has changed.
+    case limited
+  }
+
+  /// Asks for the right to make one call if it is under no limit.
+  ///
+  /// - Parameter mayWait: Whether the call may wait for a file or another process.
+  /// - Returns: The answer; nil if the call must not wait and the answer takes reading or writing the
+  ///   store.
+  /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
+  package func enterUnlimited(mayWait: Bool) throws(BreakerError) -> UnlimitedEntry? {
+    if engine.isLimited(cell) { return .limited }
+    let request = request(probeTimeout: nil)
+    guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else { return nil }
+    guard let (ticket, limit) = engine.limit(over: decision, request, of: cell) else {
+      return .decided(told(decision))
+    }
+    // This process did not know the breaker before.
+    RoomSearch(engine, for: request, ticket, of: cell, under: limit).giveUp()
+    return .limited
+  }
+
   /// Reports how a call went; nil, and nothing has changed, if that takes reading or writing the store
   /// and the caller must not wait or its wait was ended early.
   package func leave(
@@ -103,9 +129,6 @@ extension Breaker {
 
   /// Whether calls are permitted if there is room for them, as far as this process knows.
   package var permitsWithinLimit: Bool { cell.word.has(CellWord.permitsWithinLimit) }
-
-  /// Whether calls are under a limit, as far as this process knows.
-  package var isLimited: Bool { engine.isLimited(cell) }
 
   /// Gives back the room of a call whose outcome nobody takes any more, as after its store was closed.
   package func giveBackRoom(of permit: PlainPermit) {
