@@ -5,12 +5,13 @@ import TortureReferee
 // Tests/Torture/README.md.
 
 private func torture(_ arguments: [String]) throws {
-  let options = try TortureOptions(arguments)
+  let options = try TortureOptions(arguments, others: ["--client"])
+  let clients = [BuiltProducts.path(of: "limit-torture")] + (options.others["--client"] ?? [])
   var total = LimitTally()
   try options.play("--limits") { number in
     let plan = LimitPlan(seed: options.seed, number: number)
     TortureOptions.say("phase \(number): \(plan.description)")
-    let run = try LimitPhase(plan)
+    let run = try LimitPhase(plan, clients)
     let violations = try run.run()
     total += run.tally
     return (run.tally.text, violations, run.directory)
