@@ -676,6 +676,36 @@ class Limits(StoreTestCase):
             self.assertEqual(in_child(self.is_free), 0)
             self.assert_nested()
 
+    def test_a_call_through_another_store_of_the_file_is_inside_too(self):
+        link = os.path.join(self.directory, "link")
+        os.symlink(self.directory, link)
+        other = SharedStore(os.path.join(link, "breakers.db"))
+        gpu = other.breaker("gpu")
+        with gpu:
+            self.assert_nested()
+        with self.gpu:
+            with gpu:
+                self.assert_nested()
+            self.assertEqual(self.gpu.environment, gpu.environment)
+
+            def is_free():
+                with contextlib.suppress(Rejected), gpu:
+                    return True
+                return False
+
+            self.assertEqual(in_child(is_free), 0)
+            self.assertFalse(contextvars.Context().run(is_free))
+
+            async def main():
+                async with gpu:
+                    self.assert_nested()
+
+            asyncio.run(main())
+            # What the other store had is not what this one has.
+            other.close()
+            self.assert_nested()
+        self.assertEqual(self.in_use(self.gpu), 0)
+
     def test_a_program_that_is_started_inside_of_a_call_uses_its_room(self):
         program = """
 import sys
