@@ -99,7 +99,7 @@ class Store(_extension.Store):
         self._logged = {}
         self._opened_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         self._options = options
-        # What keeps the room of the outermost call of each breaker, for each task and thread.
+        # The context variables with the room of the outermost call, by the name of its breaker.
         self._rooms = {}
         _stores.add(self)
         return self
