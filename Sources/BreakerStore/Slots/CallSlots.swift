@@ -100,7 +100,7 @@ package struct SlotTerms: Sendable, Hashable {
   package var revision: Int64
 
   /// The limit as it is in the gate.
-  let shape: UInt64
+  package let shape: UInt64
 
   package init(_ limit: CallLimit, places: Int = 0, revision: Int64) {
     self.limit = limit

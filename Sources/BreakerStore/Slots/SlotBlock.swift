@@ -93,14 +93,26 @@ extension SlotBlock {
     let isPlain =
       claim.units <= 1
       && (claim.priority == .ordinary || terms.limit.reserved == 0 || terms.limit.units == 1)
-    guard isPlain else { return nil }
-    let obstacles = GateWord.shape | GateWord.obstacles(for: claim.priority)
-    guard (gate.bits ^ terms.shape) & obstacles == 0, let own = owners.own else { return nil }
-    let word = SlotWord(takenBy: own, claim.priority)
-    guard let index = takeAny(below: terms.limit.units, word) else { return nil }
+    return isPlain ? take(claim.priority, of: terms.limit.units, in: terms.shape) : nil
+  }
+
+  /// Takes a free slot for a call that needs only one, if nothing is in its way.
+  ///
+  /// - Parameters:
+  ///   - priority: The priority of the call.
+  ///   - units: The limit that the caller knows.
+  ///   - shape: The same limit as it is in the gate.
+  /// - Returns: The slot; nil if it takes more than looking.
+  package func take(
+    _ priority: CallPriority, of units: Int, in shape: UInt64
+  ) -> HeldSlot? {
+    let obstacles = GateWord.shape | GateWord.obstacles(for: priority)
+    guard (gate.bits ^ shape) & obstacles == 0, let own = owners.own else { return nil }
+    let word = SlotWord(takenBy: own, priority)
+    guard let index = takeAny(below: units, word) else { return nil }
     let held = begin(index, word, units: 1)
     // The limit may have been lowered meanwhile. Whoever has come to wait came later.
-    guard (gate.bits ^ terms.shape) & (GateWord.shape | GateWord.isNarrowed) == 0 else {
+    guard (gate.bits ^ shape) & (GateWord.shape | GateWord.isNarrowed) == 0 else {
       end(held)
       return nil
     }
@@ -108,7 +120,7 @@ extension SlotBlock {
   }
 
   /// Takes any free slot, beginning with the one that this process took last.
-  private func takeAny(below end: Int, _ word: SlotWord) -> Int? {
+  @inline(__always) private func takeAny(below end: Int, _ word: SlotWord) -> Int? {
     var index = hint.load(ordering: .relaxed)
     for _ in 0..<end {
       if index >= end { index = 0 }
@@ -122,7 +134,9 @@ extension SlotBlock {
   }
 
   /// Describes a call that begins; its first slot has been taken.
-  private func begin(_ index: Int, _ word: SlotWord, units: Int, next: Int? = nil) -> HeldSlot {
+  @inline(__always) private func begin(_ index: Int, _ word: SlotWord, units: Int, next: Int? = nil)
+    -> HeldSlot
+  {
     let serial = unsafe sb_load(line(index, .serial)) &+ 1
     unsafe sb_set(line(index, .serial), serial)
     unsafe sb_set(line(index, .since), UInt64(bitPattern: sb_coarse_nanoseconds()))
@@ -133,7 +147,7 @@ extension SlotBlock {
   }
 
   /// Frees the slots of a call, which begin with an index and are taken by a word.
-  private func giveBack(_ first: Int, _ word: SlotWord) -> Bool {
+  @inline(__always) private func giveBack(_ first: Int, _ word: SlotWord) -> Bool {
     var next = first
     var isFirst = true
     // Each line is read before its slot is free, because another process may write it then.

@@ -46,7 +46,7 @@ final class SlotOwners: Sendable {
   }
 
   /// The number of this process; nil if it is not in the table, or no longer.
-  var own: UInt64? {
+  @inline(__always) var own: UInt64? {
     guard forkDepth.load(ordering: .acquiring) == ForkGuard.depth else { return nil }
     let own = number.load(ordering: .relaxed)
     let entry = unsafe sb_load(self.entry(index.load(ordering: .relaxed)))
@@ -74,7 +74,7 @@ final class SlotOwners: Sendable {
 
   /// The number of this process, which enters itself again if the table has lost it; nil if it never
   /// was in the table.
-  var ownAgain: UInt64? {
+  @inline(__always) var ownAgain: UInt64? {
     if let own { return own }
     return forkDepth.load(ordering: .acquiring) == ForkGuard.depth ? register() : nil
   }

@@ -39,7 +39,24 @@ extension Breaker {
     return result
   }
 
-  @usableFromInline func runWithCare<Result>(
+  /// Runs work that the healthy path has not permitted; by itself, so that healthy calls stay short.
+  @inlinable @inline(never) func runWithCare<Result>(
+    outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
+  ) throws -> Result {
+    let call = enterLimited()
+    guard call.isPermitted else { return try runInTurn(outcome: outcome, work) }
+    let result: Result
+    do {
+      result = try CallNesting.inside(room: call.room, work)
+    } catch {
+      end(call, judged(error, by: outcome))
+      throw error
+    }
+    endLimited(call)
+    return result
+  }
+
+  @usableFromInline func runInTurn<Result>(
     outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
   ) throws -> Result {
     let ticket = try begin()
