@@ -31,6 +31,4 @@ void sb_await(uint64_t *bell, uint32_t heard, int64_t nanoseconds) {
 
 static __thread const sb_inside *innermost;
 
-const sb_inside *sb_innermost(void) { return innermost; }
-
-void sb_set_innermost(const sb_inside *call) { innermost = call; }
+const sb_inside **sb_innermost(void) { return &innermost; }

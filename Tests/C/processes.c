@@ -269,9 +269,54 @@ static void close_beside_threads(char **arguments, int rounds) {
   }
 }
 
+/* What another thread finds while this one forks, when the library keeps all else waiting. */
+static struct {
+  sb_breaker *breaker;
+  sb_permit permit;
+  int entered, left;
+} in_fork;
+
+static void *call_in_fork(void *unused) {
+  in_fork.entered = sb_enter(in_fork.breaker, &in_fork.permit, NULL, SB_NOWAIT);
+  if (in_fork.entered == SB_OK) in_fork.left = sb_leave(in_fork.breaker, &in_fork.permit, SB_SUCCESS, NULL, SB_NOWAIT);
+  return unused;
+}
+
+/* Registered before the library's own, so that it runs after them. */
+static void before_fork(void) {
+  pthread_t thread;
+  if (!in_fork.breaker) return;
+  CHECK(pthread_create(&thread, NULL, call_in_fork, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void a_call_with_a_free_slot_waits_for_nothing(sb_store *store) {
+  static const sb_permit none = SB_PERMIT_INIT;
+  sb_breaker *gpu = open_breaker(store, "forking", "max-concurrent=2 max-failures=5");
+  int round = 0;
+  call(gpu, SB_SUCCESS);
+  /* Once a second, a call does what has become due, and that may wait. */
+  do {
+    pid_t child;
+    in_fork.permit = none;
+    in_fork.breaker = gpu;
+    child = fork();
+    if (child == 0) _exit(0);
+    in_fork.breaker = NULL;
+    await(child);
+    if (in_fork.permit.kind) CHECK_CODE(SB_OK, sb_leave(gpu, &in_fork.permit, SB_SUCCESS, NULL, 0));
+    CHECK(round++ < 100);
+    if (in_fork.entered == SB_WOULD_BLOCK) call(gpu, SB_SUCCESS);
+  } while (in_fork.entered != SB_OK || in_fork.left != SB_OK);
+  CHECK(says(gpu, "\"in_use\":0"));
+  sb_breaker_free(gpu);
+}
+
 int main(int count, char **arguments) {
   int before = threads();
-  sb_store *store = open_store(arguments);
+  sb_store *store;
+  CHECK(pthread_atfork(before_fork, NULL, NULL) == 0);
+  store = open_store(arguments);
   if (count > 2 && strcmp(arguments[2], "fail") == 0) {
     fail_once(store);
     CHECK_CODE(SB_OK, sb_close(store));
@@ -285,6 +330,7 @@ int main(int count, char **arguments) {
   both_sides_flush(arguments);
   another_process(store, arguments);
   CHECK(threads() == before);
+  a_call_with_a_free_slot_waits_for_nothing(store);
   fork_beside_threads(store, count > 2 ? atoi(arguments[2]) : 20);
   close_beside_threads(arguments, count > 2 ? atoi(arguments[2]) : 20);
   CHECK(threads() == before);

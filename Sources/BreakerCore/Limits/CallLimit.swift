@@ -8,6 +8,9 @@ package struct CallClaim: Sendable, Hashable {
     self.units = units
     self.priority = priority
   }
+
+  /// Whether it takes one unit, and goes first: what most calls do.
+  package var isOneOrdinaryUnit: Bool { units <= 1 && priority == .ordinary }
 }
 
 /// Which calls go first while there is not room for all.

@@ -52,37 +52,61 @@ internal import Synchronization
   @discardableResult package func end(_ held: HeldSlot) -> Bool {
     guard held.block == number, let own = owners.ownAgain,
       UInt32(truncatingIfNeeded: unsafe sb_load(line(held.index, .serial))) == held.serial,
-      giveBack(held.index, SlotWord(takenBy: own, held.priority))
+      giveBack(held.index, SlotWord(takenBy: own, held.priority)) || giveBackOfAnother(held)
     else { return false }
     // Rule of order 27: a slot becomes free before it is looked who waits.
-    if gate.has(GateWord.ordinaryWaits | GateWord.backgroundWaits | GateWord.isNarrowed) {
-      settle()
-    }
+    if isAwaited { settle() }
     return true
+  }
+
+  /// Whether somebody may wait for room, so that the end of a call wakes them.
+  package var isAwaited: Bool {
+    gate.has(GateWord.ordinaryWaits | GateWord.backgroundWaits | GateWord.isNarrowed)
   }
 }
 
 /// Calls inside of calls.
 extension SlotBlock {
   package func isUnderWay(_ held: HeldSlot) -> Bool {
-    held.block == number && isTaken(held.index, by: owners.own, serial: held.serial)
+    held.block == number && ownerOfThisProcess(of: held) != nil
   }
 
   package func isUnderWay(_ inherited: InheritedSlot) -> Bool {
     inherited.breaker == breaker
-      && isTaken(inherited.index, by: inherited.owner, serial: inherited.serial)
+      && owner(of: inherited.index, serial: inherited.serial) == inherited.owner
       && !owners.isGone(inherited.owner)
   }
 
-  private func isTaken(_ index: Int, by owner: UInt64?, serial: UInt32) -> Bool {
+  /// Who has taken a slot, if a serial says when; nil if that call has ended.
+  private func owner(of index: Int, serial: UInt32) -> UInt64? {
     let word = word(ofSlot: index)
-    return !word.isFree && word.owner == owner
-      && UInt32(truncatingIfNeeded: unsafe sb_load(line(index, .serial))) == serial
+    guard !word.isFree,
+      UInt32(truncatingIfNeeded: unsafe sb_load(line(index, .serial))) == serial
+    else { return nil }
+    return word.owner
+  }
+
+  /// The owner in whose name this process has taken the slot of a call; nil if the call has ended, or is
+  /// that of another process.
+  ///
+  /// The call may have begun through another store of this process: each store is an owner by itself.
+  private func ownerOfThisProcess(of held: HeldSlot) -> UInt64? {
+    guard let owner = owner(of: held.index, serial: held.serial),
+      owner == owners.own || ProcessSlots.has(owner)
+    else { return nil }
+    return owner
+  }
+
+  /// Frees the slots of a call that this process began as another owner, such as before its store used
+  /// another file for a while.
+  @inline(never) private func giveBackOfAnother(_ held: HeldSlot) -> Bool {
+    guard let owner = ownerOfThisProcess(of: held) else { return false }
+    return giveBack(held.index, SlotWord(takenBy: owner, held.priority))
   }
 
   package func inheritance(of held: HeldSlot) -> InheritedSlot? {
-    guard isUnderWay(held), let own = owners.own else { return nil }
-    return InheritedSlot(breaker: breaker, owner: own, index: held.index, serial: held.serial)
+    guard held.block == number, let owner = ownerOfThisProcess(of: held) else { return nil }
+    return InheritedSlot(breaker: breaker, owner: owner, index: held.index, serial: held.serial)
   }
 }
 
@@ -93,14 +117,26 @@ extension SlotBlock {
     let isPlain =
       claim.units <= 1
       && (claim.priority == .ordinary || terms.limit.reserved == 0 || terms.limit.units == 1)
-    guard isPlain else { return nil }
-    let obstacles = GateWord.shape | GateWord.obstacles(for: claim.priority)
-    guard (gate.bits ^ terms.shape) & obstacles == 0, let own = owners.own else { return nil }
-    let word = SlotWord(takenBy: own, claim.priority)
-    guard let index = takeAny(below: terms.limit.units, word) else { return nil }
+    return isPlain ? take(claim.priority, of: terms.limit.units, in: terms.shape) : nil
+  }
+
+  /// Takes a free slot for a call that needs only one, if nothing is in its way.
+  ///
+  /// - Parameters:
+  ///   - priority: The priority of the call.
+  ///   - units: The limit that the caller knows.
+  ///   - shape: The same limit as it is in the gate.
+  /// - Returns: The slot; nil if it takes more than looking.
+  package func take(
+    _ priority: CallPriority, of units: Int, in shape: UInt64
+  ) -> HeldSlot? {
+    let obstacles = GateWord.shape | GateWord.obstacles(for: priority)
+    guard (gate.bits ^ shape) & obstacles == 0, let own = owners.own else { return nil }
+    let word = SlotWord(takenBy: own, priority)
+    guard let index = takeAny(below: units, word) else { return nil }
     let held = begin(index, word, units: 1)
     // The limit may have been lowered meanwhile. Whoever has come to wait came later.
-    guard (gate.bits ^ terms.shape) & (GateWord.shape | GateWord.isNarrowed) == 0 else {
+    guard (gate.bits ^ shape) & (GateWord.shape | GateWord.isNarrowed) == 0 else {
       end(held)
       return nil
     }
@@ -108,7 +144,7 @@ extension SlotBlock {
   }
 
   /// Takes any free slot, beginning with the one that this process took last.
-  private func takeAny(below end: Int, _ word: SlotWord) -> Int? {
+  @inline(__always) private func takeAny(below end: Int, _ word: SlotWord) -> Int? {
     var index = hint.load(ordering: .relaxed)
     for _ in 0..<end {
       if index >= end { index = 0 }
@@ -122,7 +158,9 @@ extension SlotBlock {
   }
 
   /// Describes a call that begins; its first slot has been taken.
-  private func begin(_ index: Int, _ word: SlotWord, units: Int, next: Int? = nil) -> HeldSlot {
+  @inline(__always) private func begin(_ index: Int, _ word: SlotWord, units: Int, next: Int? = nil)
+    -> HeldSlot
+  {
     let serial = unsafe sb_load(line(index, .serial)) &+ 1
     unsafe sb_set(line(index, .serial), serial)
     unsafe sb_set(line(index, .since), UInt64(bitPattern: sb_coarse_nanoseconds()))
@@ -133,7 +171,7 @@ extension SlotBlock {
   }
 
   /// Frees the slots of a call, which begin with an index and are taken by a word.
-  private func giveBack(_ first: Int, _ word: SlotWord) -> Bool {
+  @inline(__always) private func giveBack(_ first: Int, _ word: SlotWord) -> Bool {
     var next = first
     var isFirst = true
     // Each line is read before its slot is free, because another process may write it then.

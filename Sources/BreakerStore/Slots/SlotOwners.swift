@@ -33,7 +33,11 @@ final class SlotOwners: Sendable {
     self.identify = identify
   }
 
-  deinit { if let own { remove(own) } }
+  deinit {
+    guard let own else { return }
+    remove(own)
+    ProcessSlots.remove(own)
+  }
 
   func willFork() {
     registering.lock()
@@ -46,7 +50,7 @@ final class SlotOwners: Sendable {
   }
 
   /// The number of this process; nil if it is not in the table, or no longer.
-  var own: UInt64? {
+  @inline(__always) var own: UInt64? {
     guard forkDepth.load(ordering: .acquiring) == ForkGuard.depth else { return nil }
     let own = number.load(ordering: .relaxed)
     let entry = unsafe sb_load(self.entry(index.load(ordering: .relaxed)))
@@ -66,6 +70,7 @@ final class SlotOwners: Sendable {
       }
       self.number.store(number, ordering: .relaxed)
       self.index.store(index, ordering: .relaxed)
+      ProcessSlots.add(number)
       CleanExit.note(self)
       forkDepth.store(ForkGuard.depth, ordering: .releasing)
       return number
@@ -74,7 +79,7 @@ final class SlotOwners: Sendable {
 
   /// The number of this process, which enters itself again if the table has lost it; nil if it never
   /// was in the table.
-  var ownAgain: UInt64? {
+  @inline(__always) var ownAgain: UInt64? {
     if let own { return own }
     return forkDepth.load(ordering: .acquiring) == ForkGuard.depth ? register() : nil
   }

@@ -42,7 +42,5 @@ typedef struct sb_inside {
   uint64_t call;
 } sb_inside;
 
-// The innermost call that this thread is inside of; null if there is none.
-const sb_inside *sb_innermost(void);
-
-void sb_set_innermost(const sb_inside *call);
+// Where this thread remembers the innermost call that it is inside of; null there if it is inside of none.
+const sb_inside **sb_innermost(void);

@@ -39,7 +39,24 @@ extension Breaker {
     return result
   }
 
-  @usableFromInline func runWithCare<Result>(
+  /// Runs work that the healthy path has not permitted; by itself, so that healthy calls stay short.
+  @inlinable @inline(never) func runWithCare<Result>(
+    outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
+  ) throws -> Result {
+    let call = enterLimited()
+    guard call.isPermitted else { return try runInTurn(outcome: outcome, work) }
+    let result: Result
+    do {
+      result = try CallNesting.inside(room: call.room, work)
+    } catch {
+      end(call, judged(error, by: outcome))
+      throw error
+    }
+    endLimited(call)
+    return result
+  }
+
+  @usableFromInline func runInTurn<Result>(
     outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
   ) throws -> Result {
     let ticket = try begin()
@@ -169,7 +186,7 @@ extension Breaker {
   ///
   /// A thread sleeps until its turn inside of `asleep`, if there is one.
   func decideCall(
-    mayWait: Bool, outers: [HeldSlot], asleep: (@Sendable (() -> Void) -> Void)? = nil
+    mayWait: Bool, outers: OuterCalls, asleep: (@Sendable (() -> Void) -> Void)? = nil
   ) throws(BreakerError) -> Decision<Ticket>? {
     if let ticket = engine.takeRoom(on: cell, claim, outers: outers) { return .permitted(ticket) }
     var request = request(probeTimeout: nil)

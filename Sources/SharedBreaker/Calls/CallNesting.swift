@@ -1,6 +1,6 @@
 internal import BreakerCore
 internal import BreakerStore
-internal import CHost
+public import CHost
 internal import Glibc
 
 /// The calls under a limit that the current task or thread is inside of.
@@ -9,7 +9,7 @@ internal import Glibc
 /// could wait for itself. A thread knows it while the work of a call runs, tasks hand it down to their
 /// children, and `cbctl run` to its command in the environment. What is handed down is worth nothing once
 /// the outer call has ended, because its slot is looked up each time.
-enum CallNesting {
+@usableFromInline enum CallNesting {
   /// A call that a task is inside of.
   private final class Surrounding: Sendable {
     let held: HeldSlot
@@ -22,6 +22,9 @@ enum CallNesting {
       self.outer = outer
     }
   }
+
+  /// Makes what Swift would make when the first call uses it, which a child forked meanwhile could not.
+  static func prepare() { _ = (innermost, mayInherit) }
 
   /// What a call that is about to begin is inside of.
   enum Surroundings {
@@ -36,19 +39,30 @@ enum CallNesting {
 
   @TaskLocal private static var innermost: Surrounding?
 
-  /// Runs work inside of a call.
-  ///
-  /// No task is suspended meanwhile, so the thread can remember the call; a task-local value would be
-  /// allocated.
+  /// Whether no call of its thread or task surrounds the current code.
+  static var isOutermost: Bool {
+    unsafe sb_innermost()?.pointee == nil && innermost == nil && inherited.isEmpty
+  }
+
   static func inside<Result, Failure: Error>(
     _ ticket: Ticket, _ work: () throws(Failure) -> Result
   ) throws(Failure) -> Result {
     guard let held = ticket.held else { return try work() }
-    let outer = unsafe sb_innermost()
-    var call = unsafe sb_inside(outer: outer, call: held.bits)
+    return try inside(room: held.bits, work)
+  }
+
+  /// Runs work inside of a call that has taken room.
+  ///
+  /// No task is suspended meanwhile, so the thread can remember the call; a task-local value would be
+  /// allocated.
+  @inlinable static func inside<Result, Failure: Error>(
+    room: UInt64, _ work: () throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    guard let innermost = unsafe sb_innermost() else { return try work() }
+    var call = unsafe sb_inside(outer: innermost.pointee, call: room)
     return try unsafe withUnsafeMutablePointer(to: &call) { call throws(Failure) -> Result in
-      unsafe sb_set_innermost(call)
-      defer { unsafe sb_set_innermost(outer) }
+      unsafe innermost.pointee = unsafe UnsafePointer(call)
+      defer { unsafe innermost.pointee = unsafe call.pointee.outer }
       return try work()
     }
   }
@@ -67,9 +81,9 @@ enum CallNesting {
   ///   - others: Calls that surround it besides those of its thread and task, as the caller knows.
   /// - Returns: The call, or nothing.
   static func surroundings(
-    on slots: any CallSlots, besides others: [HeldSlot] = []
+    on slots: any CallSlots, besides others: OuterCalls = OuterCalls()
   ) -> Surroundings {
-    var call = unsafe sb_innermost()
+    var call = unsafe sb_innermost()?.pointee
     while let inner = unsafe call {
       let held = unsafe HeldSlot(bits: inner.pointee.call)
       if let held, slots.isUnderWay(held) { return .own(held) }
@@ -80,7 +94,7 @@ enum CallNesting {
       if slots.isUnderWay(inner.held) { return .own(inner.held) }
       surrounding = inner.outer
     }
-    for held in others where slots.isUnderWay(held) { return .own(held) }
+    if let held = others.call(on: slots) { return .own(held) }
     return inherited.contains { slots.isUnderWay($0) } ? .inherited : .nothing
   }
 
@@ -92,7 +106,7 @@ enum CallNesting {
       all.append(inner.held)
       surrounding = inner.outer
     }
-    var call = unsafe sb_innermost()
+    var call = unsafe sb_innermost()?.pointee
     while let inner = unsafe call {
       if let held = unsafe HeldSlot(bits: inner.pointee.call) { all.append(held) }
       unsafe call = inner.pointee.outer
@@ -119,6 +133,27 @@ enum CallNesting {
   /// The value of the variable for a command inside of more calls.
   static func text(adding inherited: [InheritedSlot]) -> String {
     ((text.isEmpty ? [] : [text]) + inherited.map(\.description)).joined(separator: " ")
+  }
+}
+
+/// The calls that surround a call besides those of its thread and task, as its caller knows.
+package struct OuterCalls: Sendable {
+  /// The room of one of them; 0 if there is none.
+  private let room: UInt64
+  private let rooms: [UInt64]
+
+  package init(_ rooms: [UInt64] = [], and room: UInt64 = 0) {
+    self.rooms = rooms
+    self.room = room
+  }
+
+  /// The first of them that is still under way on some slots; nil if none is.
+  @inline(__always) func call(on slots: some CallSlots) -> HeldSlot? {
+    if let held = HeldSlot(bits: room), slots.isUnderWay(held) { return held }
+    for room in rooms {
+      if let held = HeldSlot(bits: room), slots.isUnderWay(held) { return held }
+    }
+    return nil
   }
 }
 

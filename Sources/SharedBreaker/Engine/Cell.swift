@@ -196,10 +196,30 @@ extension Cell {
   ) -> Result? {
     // The revision first: an earlier one with a later limit does no harm.
     let revision = limitRevision.load(ordering: .acquiring)
+    return withLimitInForce { body($0, $0.terms(at: revision)) }
+  }
+
+  @inline(__always) private func withLimitInForce<Result>(
+    _ body: (CellLimit) -> Result?
+  ) -> Result? {
     guard let address = unsafe limitInForce.load(ordering: .acquiring) else { return nil }
-    return unsafe Unmanaged<CellLimit>.fromOpaque(address)._withUnsafeGuaranteedRef {
-      body($0, $0.terms(at: revision))
-    }
+    return unsafe Unmanaged<CellLimit>.fromOpaque(address)._withUnsafeGuaranteedRef(body)
+  }
+
+  /// Takes a free slot for an ordinary call of one unit that none of some calls surrounds; nil if that
+  /// takes more than looking.
+  @inline(__always) func takeSlot(_ outers: OuterCalls) -> HeldSlot? {
+    withLimitInForce { $0.takeSlot(outers) }
+  }
+
+  /// Whether a call is under the limit in force, and its end frees a slot for which nobody waits.
+  @inline(__always) func endsAlone(_ held: HeldSlot) -> Bool {
+    withLimitInForce { $0.endsAlone(held) } ?? false
+  }
+
+  /// Ends a call under the limit in force; false if it has ended before, or began under another one.
+  @inline(__always) func endUnderLimitInForce(_ held: HeldSlot) -> Bool {
+    withLimitInForce { $0.end(held) } ?? false
   }
 
   /// The limit under which a call began; nil if this cell has never had it.

@@ -48,31 +48,34 @@ extension Engine {
   ///   - claim: How much the call takes, and its priority.
   ///   - outers: Calls that surround it besides those of its task.
   /// - Returns: The ticket; nil if it takes more.
-  func takeRoom(on cell: Cell, _ claim: CallClaim, outers: [HeldSlot] = []) -> Ticket? {
+  func takeRoom(
+    on cell: Cell, _ claim: CallClaim, outers: OuterCalls = OuterCalls()
+  ) -> Ticket? {
+    let call = takeSlot(on: cell, claim, outers)
+    if call.isPermitted { return Ticket(call) }
+    guard !CallNesting.mayInherit, !isRoundDue(inSecond: second), isCurrent else { return nil }
     let word = cell.word
-    guard word.has(CellWord.permitsWithinLimit), isCurrent, !isRoundDue(inSecond: second),
-      !CallNesting.mayInherit
+    guard word.has(CellWord.permitsWithinLimit),
+      let surroundings = cell.withLimit({ limit, _ in
+        CallNesting.surroundings(on: limit.slots, besides: outers)
+      })
     else { return nil }
-    return cell.withLimit { limit, terms in
-      var ticket = Ticket(word)
-      switch CallNesting.surroundings(on: limit.slots, besides: outers) {
-      case .own(let outer): ticket.outer = outer
-      case .inherited: break
-      case .nothing:
-        guard let held = limit.slots.take(claim, terms) else { return nil }
-        ticket.held = held
-      }
-      if word.has(CellWord.measures) { ticket.start = clock.instant }
-      return ticket
+    var ticket = Ticket(word)
+    switch surroundings {
+    case .own(let outer): ticket.outer = outer
+    case .inherited: break
+    case .nothing:
+      guard let held = cell.withLimit({ $0.take(claim, $1) }) else { return nil }
+      ticket.held = held
     }
+    if word.has(CellWord.measures) { ticket.start = clock.instant }
+    return ticket
   }
 
   /// Gives back the room of a call that has ended.
   func giveBack(_ held: HeldSlot, on cell: Cell) {
-    let isOfCurrentLimit = cell.withLimit { limit, _ in
-      limit.slots.number == held.block ? limit.slots.end(held) : nil
-    }
-    if isOfCurrentLimit == nil { look { $0.knowledge.limit(of: held, on: cell) }?.slots.end(held) }
+    if cell.endUnderLimitInForce(held) { return }
+    look { $0.knowledge.limit(of: held, on: cell) }?.slots.end(held)
   }
 
   /// The limit that a permitted call is under; nil if it is under none.
@@ -233,8 +236,12 @@ extension Engine {
 }
 
 /// How many calls of a breaker may be under way, and where they are known.
-final class CellLimit: Sendable {
+@safe final class CellLimit: Sendable {
   let slots: any CallSlots
+
+  /// The same slots if other processes share them, so that a call need not count a reference to them.
+  private let block: Unmanaged<SlotBlock>?
+
   let limit: CallLimit
   let places: Int
   let timeout: Duration?
@@ -244,6 +251,7 @@ final class CellLimit: Sendable {
   init?(_ policy: BreakerPolicy, _ slots: (any CallSlots)?) {
     guard let limit = policy.limit, let slots else { return nil }
     self.slots = slots
+    unsafe block = (slots as? SlotBlock).map { unsafe .passUnretained($0) }
     self.limit = limit
     places = policy.placesToWait
     timeout = policy.queueTimeout
@@ -253,6 +261,30 @@ final class CellLimit: Sendable {
   func isSame(as other: CellLimit) -> Bool {
     slots === other.slots && limit == other.limit && places == other.places
       && timeout == other.timeout
+  }
+
+  /// Takes a free slot for an ordinary call of one unit that none of some calls surrounds; nil if that
+  /// takes more than looking.
+  @inline(__always) func takeSlot(_ outers: OuterCalls) -> HeldSlot? {
+    unsafe block?._withUnsafeGuaranteedRef {
+      outers.call(on: $0) == nil ? $0.take(.ordinary, of: limit.units, in: terms.shape) : nil
+    }
+  }
+
+  /// Whether a call has its room here, and its end frees a slot for which nobody waits.
+  @inline(__always) func endsAlone(_ held: HeldSlot) -> Bool {
+    unsafe block?._withUnsafeGuaranteedRef { $0.number == held.block && !$0.isAwaited } ?? false
+  }
+
+  /// Takes room for one call at once; nil if that does not do.
+  @inline(__always) func take(_ claim: CallClaim, _ terms: SlotTerms) -> HeldSlot? {
+    if unsafe claim.isOneOrdinaryUnit && block != nil { return takeSlot(OuterCalls()) }
+    return slots.take(claim, terms)
+  }
+
+  /// Ends a call that has its room here; false if it has ended before, or has it elsewhere.
+  @inline(__always) func end(_ held: HeldSlot) -> Bool {
+    unsafe block?._withUnsafeGuaranteedRef { $0.end(held) } ?? slots.end(held)
   }
 
   @inline(__always) func terms(at revision: Int64) -> SlotTerms {

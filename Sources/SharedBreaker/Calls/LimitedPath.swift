@@ -1,0 +1,83 @@
+internal import BreakerCore
+internal import BreakerStore
+internal import CHost
+
+/// A call under a limit that was permitted from memory, and has taken its room.
+@frozen @usableFromInline package struct LimitedCall: Sendable {
+  /// The word that permitted the call.
+  @usableFromInline package let word: UInt64
+
+  /// The room that the call has taken; 0 if it was not permitted.
+  @usableFromInline package let room: UInt64
+
+  static let notPermitted = LimitedCall(word: 0, room: 0)
+
+  @inlinable package init(word: UInt64, room: UInt64) {
+    self.word = word
+    self.room = room
+  }
+
+  @inlinable package var isPermitted: Bool { room != 0 }
+}
+
+/// The path of a call under a limit that finds a free slot: no lock, no system call, and nothing copied.
+///
+/// Everything else has a `Ticket`: a call of several units, a call inside of another one, and one whose
+/// policy looks at how long calls take.
+extension Breaker {
+  @usableFromInline func enterLimited() -> LimitedCall { engine.takeSlot(on: cell, claim) }
+
+  /// The same for a caller that names the calls that surround this one.
+  package func enterLimited(insideOf outers: OuterCalls) -> LimitedCall {
+    engine.takeSlot(on: cell, claim, outers)
+  }
+
+  @usableFromInline func endLimited(_ call: LimitedCall) {
+    let word = CellWord(bits: call.word)
+    guard engine.isCurrent, engine.countSuccess(of: cell, since: 0, under: word) else {
+      return end(call, .success)
+    }
+    // The room is free once the outcome is known, so that whoever gets it meets what has come of it.
+    if let held = HeldSlot(bits: call.room) { engine.giveBack(held, on: cell) }
+  }
+
+  /// Counts the success of a call and gives back its room; false, and nothing has changed, if that takes
+  /// more, such as waking those who wait for the room.
+  package func leaveLimited(_ call: LimitedCall) -> Bool {
+    guard let held = HeldSlot(bits: call.room), cell.endsAlone(held), engine.isCurrent,
+      engine.countSuccess(of: cell, since: 0, under: CellWord(bits: call.word))
+    else { return false }
+    engine.giveBack(held, on: cell)
+    return true
+  }
+
+  /// Makes what Swift would make when the first call uses it, which a child forked meanwhile could not.
+  package static func prepareLimitedCalls() { CallNesting.prepare() }
+
+  /// Reports the outcome of a call that does not end as most calls under a limit do.
+  @inline(never) @usableFromInline func end(_ call: LimitedCall, _ outcome: CallOutcome) {
+    end(Ticket(call), outcome)
+  }
+}
+
+extension Engine {
+  /// Permits a call from memory, and takes a slot for it, if nothing surrounds the call.
+  @inline(__always) func takeSlot(
+    on cell: Cell, _ claim: CallClaim, _ outers: OuterCalls = OuterCalls()
+  ) -> LimitedCall {
+    guard claim.isOneOrdinaryUnit, !isRoundDue(inSecond: second), CallNesting.isOutermost, isCurrent
+    else { return .notPermitted }
+    let word = cell.word
+    guard word.has(CellWord.permitsWithinLimit), !word.has(CellWord.measures) else {
+      return .notPermitted
+    }
+    return LimitedCall(word: word.bits, room: cell.takeSlot(outers)?.bits ?? 0)
+  }
+}
+
+extension Ticket {
+  init(_ call: LimitedCall) {
+    self.init(CellWord(bits: call.word))
+    held = HeldSlot(bits: call.room)
+  }
+}
