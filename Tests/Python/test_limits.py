@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 import time
+from unittest import mock
 
-from shared_breaker import Rejected, SharedStore
+from shared_breaker import Breaker, Rejected, SharedStore
 from support import Resource, StoreTestCase, eventually, in_child, stop, threads
 
 # Another process that has a call under way until a line comes.
@@ -658,6 +659,24 @@ class Limits(StoreTestCase):
             running.close()
             self.assert_free()
         asyncio.run(main())
+
+    def test_an_exception_from_outside_before_a_stream_begins_gives_its_room_back(self):
+        def stream():
+            yield
+
+        async def async_stream():
+            yield
+
+        def interrupt(*unused):
+            # As the handler of a signal does that runs when the method begins.
+            raise KeyboardInterrupt
+
+        for made in (stream, async_stream):
+            for method in ("_permit", "_watch_generator"):
+                with self.subTest(method), mock.patch.object(Breaker, method, interrupt):
+                    with self.assertRaises(KeyboardInterrupt):
+                        self.gpu.call(made)
+                    self.assertEqual(self.in_use(self.gpu), 0)
 
     def test_a_stream_inside_of_a_call_leaves_its_consumer_inside(self):
         @self.gpu

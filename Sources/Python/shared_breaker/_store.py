@@ -324,7 +324,7 @@ def _program() -> str:
 
 
 class _Rooms(_Variables):
-    """What keeps the room of the outermost call of each breaker, for each task and thread."""
+    """The context variables with the room of the outermost call, by the name of its breaker."""
 
     __slots__ = ("__weakref__",)
 
