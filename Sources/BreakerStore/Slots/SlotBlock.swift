@@ -60,7 +60,7 @@ internal import Synchronization
   }
 
   /// Whether somebody may wait for room, so that the end of a call wakes them.
-  package var isAwaited: Bool {
+  @inline(__always) package var isAwaited: Bool {
     gate.has(GateWord.ordinaryWaits | GateWord.backgroundWaits | GateWord.isNarrowed)
   }
 }
@@ -342,11 +342,11 @@ extension SlotBlock {
     case ringer
   }
 
-  func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
+  @inline(__always) func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
     unsafe mapping.word(word.rawValue * 8)
   }
 
-  func line(_ index: Int, _ word: LineWord) -> UnsafeMutablePointer<UInt64> {
+  @inline(__always) func line(_ index: Int, _ word: LineWord) -> UnsafeMutablePointer<UInt64> {
     unsafe mapping.word(SlotFile.offsetOfSlots + index * SlotFile.bytesOfLine + word.rawValue * 8)
   }
 
@@ -361,7 +361,7 @@ extension SlotBlock {
       SlotFile.offsetOfWaiters + index * SlotFile.bytesOfLine + word.rawValue * 8)
   }
 
-  var gate: GateWord { GateWord(bits: unsafe sb_see(header(.gate))) }
+  @inline(__always) var gate: GateWord { GateWord(bits: unsafe sb_see(header(.gate))) }
 
   func word(ofSlot index: Int) -> SlotWord { SlotWord(bits: unsafe sb_see(slot(index))) }
   func word(ofPlace index: Int) -> PlaceWord { PlaceWord(bits: unsafe sb_see(place(index))) }
