@@ -80,6 +80,7 @@ extension SlotBlock {
   /// Who has taken a slot, if a serial says when; nil if that call has ended.
   private func owner(of index: Int, serial: UInt32) -> UInt64? {
     let word = word(ofSlot: index)
+<<<<<<< HEAD
     guard !word.isFree,
       UInt32(truncatingIfNeeded: unsafe sb_load(line(index, .serial))) == serial
     else { return nil }
@@ -102,6 +103,13 @@ extension SlotBlock {
   @inline(never) private func giveBackOfAnother(_ held: HeldSlot) -> Bool {
     guard let owner = ownerOfThisProcess(of: held) else { return false }
     return giveBack(held.index, SlotWord(takenBy: owner, held.priority))
+=======
+    // The opposite order of `begin`: a slot that its owner is taking again still has the old serial.
+    guard !word.isFree, word.owner == owner, unsafe sb_load(line(index, .units)) != 0 else {
+      return false
+    }
+    return UInt32(truncatingIfNeeded: unsafe sb_load(line(index, .serial))) == serial
+>>>>>>> limits
   }
 
   package func inheritance(of held: HeldSlot) -> InheritedSlot? {
@@ -161,6 +169,8 @@ extension SlotBlock {
   @inline(__always) private func begin(_ index: Int, _ word: SlotWord, units: Int, next: Int? = nil)
     -> HeldSlot
   {
+    // Rule of order 31: what a killed process left in the slot is not taken for this call's.
+    unsafe sb_set(line(index, .units), 0)
     let serial = unsafe sb_load(line(index, .serial)) &+ 1
     unsafe sb_set(line(index, .serial), serial)
     unsafe sb_set(line(index, .since), UInt64(bitPattern: sb_coarse_nanoseconds()))
@@ -172,6 +182,10 @@ extension SlotBlock {
 
   /// Frees the slots of a call, which begin with an index and are taken by a word.
   @inline(__always) private func giveBack(_ first: Int, _ word: SlotWord) -> Bool {
+    guard self.word(ofSlot: first) == word else { return false }
+    // Rule of order 31: a slot has units only while its call is under way. Whoever is killed from here on,
+    // or after it has taken the slot and before its call has begun, has lost no call.
+    unsafe sb_set(line(first, .units), 0)
     var next = first
     var isFirst = true
     // Each line is read before its slot is free, because another process may write it then.
