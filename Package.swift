@@ -128,7 +128,7 @@ let package = Package(
     .executableTarget(
       name: "limit-torture",
       dependencies: ["BreakerStore", "SharedBreaker", "TestShim", "TestSupport", "TortureReferee"],
-      path: "Tests/LimitTorture", swiftSettings: settings),
+      path: "Tests/LimitTorture", exclude: ["client.c", "client.py"], swiftSettings: settings),
     .testTarget(
       name: "TortureTests", dependencies: ["SharedBreaker", "TortureReferee"],
       swiftSettings: settings),

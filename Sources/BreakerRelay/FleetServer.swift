@@ -1,29 +1,21 @@
 internal import Glibc
+internal import ProgramKit
 internal import SharedBreaker
 
 /// The fleet's server as a relay uses it: every query and every change of the protocol.
 final class FleetServer {
   private let connection: RedisConnection
-  private let context: RelayContext
-  private let beatScript: String
+  let context: RelayContext
+  let beatScript: String
   private let evidenceScript: String
   private let commandScript: String
   private let forgetScript: String
   private let leaveScript: String
+  private let clearScript: String
+  private let scanScript: String
 
   /// The server's clock when the connection began.
   let clock: ServerClock
-
-  /// What the server answers to a beat.
-  struct Beat {
-    var now: Int64
-    var epoch: String
-    var number: Int64
-    var hostsSeen: Int
-  }
-
-  /// For how many milliseconds a host may always be silent before it counts as gone.
-  static let shortestSilence: Int64 = 15_000
 
   init(_ context: RelayContext) throws(RelayTrouble) {
     self.context = context
@@ -49,16 +41,19 @@ final class FleetServer {
     self.connection = connection
     (beatScript, evidenceScript) = (names[0], names[1])
     (commandScript, forgetScript, leaveScript) = (names[2], names[3], names[4])
+    (clearScript, scanScript) = (names[5], names[6])
+    // Without a key they may be somebody else's, who may have had them before.
+    if context.authority.isOn { try clearStrangeKeys() }
   }
 
   /// Where the server is, also if sentinels have named it.
   var address: RedisAddress { connection.address }
 
-  private var keys: FleetKeys { context.keys }
-  private var options: RelayOptions { context.options }
+  var keys: FleetKeys { context.keys }
+  var options: RelayOptions { context.options }
 
   /// Sends commands in one piece, and throws if any answer is an error.
-  private func ask(_ commands: [[String]]) throws(RelayTrouble) -> [RedisReply] {
+  func ask(_ commands: [[String]]) throws(RelayTrouble) -> [RedisReply] {
     guard !commands.isEmpty else { return [] }
     return try served { () throws(RedisError) in
       let answers = try connection.ask(commands)
@@ -80,33 +75,20 @@ final class FleetServer {
 }
 
 extension FleetServer {
-  /// Shows that this host is alive.
-  ///
-  /// - Throws: `RelayTrouble.nameTaken` if another relay works under its name.
-  func beat(
-    lineage: String, _ description: HostText, sentAt: Int64, isKnown: Bool, silence: Int64
-  ) throws(RelayTrouble) -> Beat {
-    var words = [
-      "EVALSHA", beatScript, "5", keys.count, keys.epoch, keys.hosts,
-      keys.host(options.host), keys.stream, options.host, signed(description.plain), lineage,
-      context.run,
-      String(silence), Self.newEpoch(), isKnown ? "1" : "0", String(sentAt),
+  /// Deletes the keys that no relay can have written, because of their types or sizes.
+  private func clearStrangeKeys() throws(RelayTrouble) {
+    let types = [
+      (keys.stream, "stream"), (keys.count, "text"), (keys.epoch, "text"),
+      (keys.commands, "hash"), (keys.evidence, "hash"), (keys.sealed, "hash"),
+      (keys.hosts, "set"), (keys.host(options.host), "host"),
     ]
-    if let read = description.position {
-      words += [read.epoch, String(read.number), read.entry, signed(description.text)]
+    let words = ["EVALSHA", clearScript, String(types.count)] + types.map(\.0) + types.map(\.1)
+    for key in try ask([words])[0].elements ?? [] {
+      let name = OutsideText.quoted(key.text ?? "")
+      context.refuse(
+        Refusal(
+          .forged, "the key \(name) had a type or a size that no relay gives it, and was deleted"))
     }
-    let answer = try ask([words])[0]
-    guard let parts = answer.elements else { throw .unexpected("a beat") }
-    if parts.first?.text == "taken" { throw .nameTaken(options.host) }
-    guard parts.count == 4, let now = parts[0].number(upTo: ServerClock.latest),
-      let epoch = parts[1].text, let hosts = parts[3].number(upTo: 1_000_000_000)
-    else { throw .unexpected("a beat") }
-    let number = parts[2].number(upTo: FleetCommand.highestStamp - 1) ?? 0
-    return Beat(now: now, epoch: epoch, number: number, hostsSeen: max(1, Int(hosts)))
-  }
-
-  private static func newEpoch() -> String {
-    String(UInt64.random(in: .min ... .max), radix: 16)
   }
 
   /// Reads the state of the fleet.
@@ -127,10 +109,21 @@ extension FleetServer {
     _ key: String, _ take: ([(field: RedisReply, value: RedisReply)]) -> Void
   ) throws(RelayTrouble) {
     var cursor = "0"
+    let longest = String(FleetMessage.longest + 4_096)
     repeat {
-      let answer = try ask([["HSCAN", key, cursor, "COUNT", "1000"]])[0].elements
-      guard let answer, answer.count == 2, let next = answer[0].text, let pairs = answer[1].pairs
+      // Without a key it may be somebody else's hash.
+      let words =
+        context.authority.isOn
+        ? ["EVALSHA", scanScript, "1", key, cursor, "1000", longest]
+        : ["HSCAN", key, cursor, "COUNT", "1000"]
+      let answer = try ask([words])[0].elements
+      guard let answer, answer.count >= 2, let next = answer[0].text, let pairs = answer[1].pairs
       else { throw .unexpected("HSCAN") }
+      if answer.count > 2, let deleted = answer[2].number(upTo: .max), deleted > 0 {
+        let values = CountedNoun.text(Int(deleted), "value")
+        context.refuse(
+          Refusal(.forged, "\(values) in '\(key)' had a size that no relay gives it: deleted"))
+      }
       context.manager.showLife()
       take(pairs)
       cursor = next
@@ -183,7 +176,7 @@ extension FleetServer {
 
   /// Publishes commands: those of this host, and those of others with the seals that these have given.
   ///
-  /// What is in `replaceable` the server may replace, although it may seem to be later.
+  /// What has a digest in `replaceable` the server may replace, although it may seem to be later.
   func tell(
     _ commands: [FleetCommand], lineage: String, at now: Int64,
     replacing replaceable: [FleetState.CommandPlace: String] = [:]
@@ -225,15 +218,17 @@ extension FleetServer {
   private func refusal(of command: FleetCommand, at now: Int64) -> String? {
     let authority = context.authority
     if Self.isTooLarge(command) { return Self.isTooLarge }
-    if let obeyed = authority.obeyed, !obeyed.contains(command.host) {
-      let hosts = obeyed.sorted().prefix(4).joined(separator: ", ")
-      let more = obeyed.count > 4 ? " and others" : ""
-      return "host \(command.host) may not command the fleet: give it on \(hosts)\(more)"
+    if command.host == options.host {
+      if let complaint = authority.complaint(aboutCommandsOf: command.host) { return complaint }
     }
-    guard authority.accepts(authority.proof(of: command, at: now).proof) else {
-      return "it names host \(command.host), which has not signed it: give it again"
+    do throws(Refusal) {
+      _ = try authority.checked(command, at: now)
+      return nil
+    } catch {
+      return error.kind == .authority
+        ? error.description
+        : "it names host \(command.host), which has not signed it: give it again"
     }
-    return nil
   }
 
   private func words(
@@ -257,7 +252,7 @@ extension FleetServer {
     }
   }
 
-  /// What the server keeps in the place of a command, as far as nobody has to believe it.
+  /// The digests of what the server keeps in the place of a command that nobody has to believe.
   func forgeries(
     inPlaceOf command: FleetCommand, at now: Int64
   ) throws(RelayTrouble) -> [FleetState.CommandPlace: String] {
@@ -266,10 +261,11 @@ extension FleetServer {
     for aspect in command.byAspect.keys {
       let place = FleetState.CommandPlace(name: command.name, aspect: aspect)
       let answer = try ask([["HGET", keys.commands, place.field]])[0]
-      guard let kept = answer.text else { continue }
-      if !KeptCommand.isProven(kept, at: place, now: now, to: context.authority) {
-        forgeries[place] = kept
+      guard let kept = ServerDigest(answer) else { continue }
+      let isProven = answer.text.map {
+        KeptCommand.isProven($0, at: place, now: now, to: context.authority)
       }
+      if isProven != true { forgeries[place] = kept.text }
     }
     return forgeries
   }
@@ -288,7 +284,7 @@ extension FleetServer {
     _ = try ask([text.map { ["HSET", key, field, $0] } ?? ["HDEL", key, field]])
   }
 
-  private func signed(_ description: String) -> String {
+  func signed(_ description: String) -> String {
     context.authority.sealed(description, .host, [options.host])
   }
 

@@ -2,9 +2,6 @@ internal import SharedBreaker
 
 /// Showing that the host is alive.
 extension FleetSession {
-  /// The time between beats, which grows with the fleet, so that the server's load does not.
-  private var interval: Int64 { max(Self.shortestInterval, Int64(view.hostsSeen)) }
-
   /// Shows that the host is alive, and notices whether the server has lost its data.
   func beat() throws(RelayTrouble) {
     let lineage = try Self.stored { () throws(StoreError) in try context.store.lineage() }
@@ -14,20 +11,24 @@ extension FleetSession {
     // A host never says that it has read a command before it says that it has refused it.
     try describeRefusals()
     description.position = position
-    if context.authority.isOn { description.sentAt = now }
+    if context.authority.isOn {
+      description.sentAt = now
+      description.heard = heard
+    }
     let sent = FleetMessage.ownTime
     let beat = try server.beat(
       lineage: lineage, description, sentAt: now, isKnown: true,
-      silence: max(FleetServer.shortestSilence, 3 * interval))
+      silence: BeatPace.silence(ofFleet: view.hostsSeen))
     clock = ServerClock(milliseconds: beat.now)
     noteSkew((sent + FleetMessage.ownTime) / 2 - beat.now)
     noteHosts(beat.hostsSeen)
     view.forgetPast(at: beat.now)
     guard beat.epoch == position.epoch else { throw .behind("the server has lost its data") }
     try compare(with: beat.number)
-    if try correctImpossibleStamps() {
-      // Commands of other hosts that came meanwhile seemed to be earlier.
-      throw .behind("commands that were overruled hold again")
+    if try knowsImpossibleStamps() {
+      // What they are to be depends on what the fleet knows. Commands of other hosts that came
+      // meanwhile seemed to be earlier.
+      throw .behind("this host has commands with stamps that no command can have")
     }
     try describe()
     scheduleBeat()
@@ -83,7 +84,7 @@ extension FleetSession {
   ///
   /// A server that has just lost its data knows only the hosts that have come back since.
   private func noteHosts(_ count: Int) {
-    let isEarly = age < .milliseconds(FleetServer.shortestSilence)
+    let isEarly = age < .milliseconds(BeatPace.shortestSilence)
     view.hostsSeen = isEarly ? max(view.hostsSeen, count) : count
     let seen = view.hostsSeen
     context.course.change { $0.hostsSeen = seen }
@@ -104,7 +105,8 @@ extension FleetSession {
   }
 
   func scheduleBeat(after milliseconds: Int64? = nil) {
-    nextBeat = .now + .milliseconds(milliseconds ?? interval)
+    let interval = milliseconds ?? BeatPace.interval(ofFleet: view.hostsSeen)
+    nextBeat = .now + .milliseconds(interval)
   }
 
   /// Updates the descriptions of this host's breakers on the server.

@@ -22,8 +22,9 @@ extension FleetSession {
     try server.forgetPast(in: state)
     context.onStep(.read)
     withdrawals = try Self.stored { () throws(StoreError) in try claim.withdrawals() }
-    _ = try correctImpossibleStamps()
+    try correctImpossibleStamps(knowing: state)
     let own = try Self.stored { () throws(StoreError) in try claim.commands() }
+    heard = HeardCommands(own)
     try noteEpoch()
     try apply(
       state.unheard(knowing: own).map { .remembered($0) }, suspecting: try plan(view.suspects))
@@ -95,7 +96,10 @@ extension FleetSession {
     undescribed = []
     toldRefusals = nil
     description.refusals = nil
-    description.sentAt = context.authority.isOn ? now : nil
+    if context.authority.isOn {
+      description.sentAt = now
+      description.heard = heard
+    }
     try server.describe(description, breakers)
   }
 }

@@ -25,11 +25,14 @@ extension FleetSession {
     var news: [FleetNews] = []
     var opened: Set<String> = []
     var own: [String: FleetMessage] = [:]
+    var latest: Int64?
     for entry in entries {
       guard try goOn(to: entry) else { continue }
-      // A host that was suspended may not know how late it is.
-      if entry.time < now + 86_400_000 { clock.hasReached(entry.time) }
+      if !context.authority.isOn { note(entry.time) }
       guard let message = message(in: entry) else { continue }
+      // Anybody who can write to the server can give an entry a wrong time.
+      if let sent = message.sentAt { note(sent) }
+      latest = message.sentAt ?? entry.time
       let isOwn = message.host == context.options.host
       switch message.content {
       case .command(let command):
@@ -50,10 +53,17 @@ extension FleetSession {
     }
     try apply(news, suspecting: try plan(opened.sorted()))
     try correct(own)
-    if let last = entries.last {
-      let lag = max(0, now - last.time)
+    if let latest {
+      let lag = max(0, now - latest)
       context.health.change { $0.lag = lag }
     }
+  }
+
+  /// Notes that the server's clock has reached a time.
+  ///
+  /// A host that was suspended may not know how late it is.
+  private func note(_ time: Int64) {
+    if time < now + 86_400_000 { clock.hasReached(time) }
   }
 
   /// Reads an entry; nil if this host cannot use it.
@@ -156,6 +166,7 @@ extension FleetSession {
       context.manager.showLife()
       context.onStep(.applied)
       context.count(verdicts, on: piece)
+      heard.take(piece, verdicts)
       mayFollowOthers = mayFollowOthers || piece.contains(where: \.setsPolicy)
     }
   }

@@ -35,13 +35,13 @@ final class FleetSession {
   /// How often operators had withdrawn commands when the session began.
   var withdrawals: Int64 = 0
   var nextBeat = ContinuousClock.now
+
+  /// The latest commands that this host has dealt with.
+  var heard = HeardCommands()
   private let beganAt = ContinuousClock.now
 
   /// The number of the latest message at the last beat, if it had not arrived by then.
   var awaitedNumber: Int64?
-
-  /// How often a host shows that it is alive, in milliseconds.
-  static let shortestInterval: Int64 = 1_000
 
   /// Connects and catches up.
   init(_ context: RelayContext, claim: RelayClaim, since: BreakerTimestamp) throws(RelayTrouble) {
@@ -60,7 +60,7 @@ final class FleetSession {
     if context.authority.isOn { description.sentAt = server.clock.now() }
     let beat = try server.beat(
       lineage: lineage, description, sentAt: server.clock.now(), isKnown: notes.hasBeenSeen,
-      silence: FleetServer.shortestSilence)
+      silence: BeatPace.shortestSilence)
     context.course.change { $0.hasBeenSeen = true }
     clock = ServerClock(milliseconds: beat.now)
     view.hostsSeen = max(beat.hostsSeen, notes.hostsSeen)
@@ -94,7 +94,8 @@ extension FleetSession {
   /// In a large fleet an outage reaches all hosts at the same moment. If each waits for a different
   /// time, most hear of it from enough others before they would tell it themselves.
   var hesitation: Duration {
-    view.hostsSeen < 20 ? .zero : .microseconds(Int64.random(in: 0...Int64(view.hostsSeen) * 100))
+    let hosts = Int64(min(view.hostsSeen, 10_000))
+    return hosts < 20 ? .zero : .microseconds(Int64.random(in: 0...hosts * 100))
   }
 
   /// Tells what has changed on this host.
@@ -201,21 +202,29 @@ extension FleetSession {
       .problem, "commands wait: the one to \(first.command.name) cannot go out: \(why)")
   }
 
-  /// Corrects the stamps of commands from the future, which no host carries out.
+  /// The highest stamp that a command can have.
   ///
   /// Both the server's clock and this host's have to agree, because either may be wrong.
+  private var latestStamp: Int64 { FleetMessage.latestBelievedStamp(at: now) }
+
+  /// Whether this host knows stamps of commands from the future, which no host carries out.
+  func knowsImpossibleStamps() throws(RelayTrouble) -> Bool {
+    let latest = latestStamp
+    return try Self.stored { () throws(StoreError) in try claim.hasStamps(above: latest) }
+  }
+
+  /// Corrects the stamps of commands from the future.
   ///
-  /// - Returns: Whether there were any.
-  func correctImpossibleStamps() throws(RelayTrouble) -> Bool {
-    let latest = FleetMessage.latestBelievedStamp(at: now)
+  /// A command of this host stays later than those that the fleet had when it was given.
+  func correctImpossibleStamps(knowing state: FleetState) throws(RelayTrouble) {
+    let latest = latestStamp
     let hasCorrected = try Self.stored { () throws(StoreError) in
-      try claim.correctStamps(above: latest)
+      try claim.correctStamps(above: latest, knowing: Array(state.commands.values))
     }
-    guard hasCorrected else { return false }
+    guard hasCorrected else { return }
     context.log.report(
       .overtaken,
       "commands that were given while the clock of this host was far ahead have got the stamps that"
         + " they should have had: they go out now")
-    return true
   }
 }

@@ -21,6 +21,7 @@ package struct RelayCheck {
     storeOptions.isQuiet = true
     checkStore(SharedStore(path: options.store, options: storeOptions), options)
     for path in options.secretFiles { checkSecret(path) }
+    checkRole(options)
     do throws(RedisError) {
       try checkServer(options)
     } catch {
@@ -44,6 +45,18 @@ package struct RelayCheck {
     var facts = stat()
     guard unsafe stat(path, &facts) == 0, facts.st_mode & S_IROTH != 0 else { return }
     warn("every user of this host may read '\(path)': run 'chmod o= \(path)'")
+  }
+
+  /// Says whether this host may command the fleet, as far as its own options tell.
+  private mutating func checkRole(_ options: RelayOptions) {
+    let authority = options.authority
+    if let key = options.commandKey {
+      pass("this host signs commands: name its key in --obey on every host: \(key.name.text)")
+    }
+    guard let why = authority.complaint(aboutCommandsOf: options.host) else { return }
+    let words = "commands to the fleet are refused on this host: \(why)"
+    // A host with a key of its own is meant to command.
+    if options.commandKey == nil { pass(words) } else { warn(words) }
   }
 
   private mutating func checkStore(_ store: SharedStore, _ options: RelayOptions) {
@@ -128,9 +141,14 @@ package struct RelayCheck {
       ["TIME"], ["ZSCORE", keys.hosts, options.host], ["HGET", keys.host(options.host), ""],
     ])
     guard let now = ServerClock.milliseconds(answers[0]),
-      let seen = answers[1].text.flatMap({ ServerClock.time($0) }), let own = answers[2].text
+      let seen = answers[1].text.flatMap({ ServerClock.time($0) }),
+      let own = answers[2].text.flatMap({
+        HostDescription($0, of: options.host, believing: options.authority)
+      })
     else { return false }
-    return now - seen < FleetServer.shortestSilence && HostText.lineage(in: own) != lineage
+    let silence = BeatPace.shortestSilence
+    return now - seen < silence && own.lineage != lineage
+      && own.isAtWork(at: now, within: silence, to: options.authority)
   }
 
   /// Says what each sentinel names; one that does not answer is a problem only if none does.

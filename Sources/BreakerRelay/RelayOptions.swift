@@ -24,6 +24,12 @@ package struct RelayOptions: Sendable, Hashable {
   /// The hosts whose commands this host obeys; nil for those of every host.
   package var obeyed: Set<String>?
 
+  /// The keys that have to sign a command for this host to obey it; none if no command needs one.
+  package var obeyedKeys: [CommandKeyName] = []
+
+  /// The key with which this host signs its commands; nil if it has none.
+  package var commandKey: CommandKey?
+
   /// The files that only this user should be able to read.
   package var secretFiles: [String] = []
 
@@ -36,7 +42,9 @@ package struct RelayOptions: Sendable, Hashable {
 
   /// Whose word counts.
   package var authority: FleetAuthority {
-    FleetAuthority(fleet: fleet, keys: keys, acceptsUnsigned: acceptsUnsigned, obeyed: obeyed)
+    FleetAuthority(
+      fleet: fleet, keys: keys, acceptsUnsigned: acceptsUnsigned, obeyed: obeyed,
+      obeyedKeys: obeyedKeys, commandKey: commandKey)
   }
 }
 
@@ -85,7 +93,7 @@ private struct GivenWords {
   private static let options: Set<String> = [
     "--redis", "--fleet", "--host", "--store", "--password-file", "--max-stream", "--ca-file",
     "--client-cert-file", "--client-key-file", "--sentinel-user", "--sentinel-password-file",
-    "--key-file", "--unsigned", "--obey",
+    "--key-file", "--command-key-file", "--unsigned", "--obey",
   ]
   private static let flags: Set<String> = ["--json", "--check", "--help", "--version"]
 
@@ -162,6 +170,7 @@ private struct GivenWords {
       key: value("--client-key-file", or: "SHARED_BREAKER_REDIS_CLIENT_KEY_FILE"))
     try setAuthority(
       of: &options, keyFile: value("--key-file", or: "SHARED_BREAKER_FLEET_KEY_FILE"),
+      commandKeyFile: value("--command-key-file", or: "SHARED_BREAKER_FLEET_COMMAND_KEY_FILE"),
       unsigned: value("--unsigned", or: "SHARED_BREAKER_FLEET_UNSIGNED"),
       obeyed: value("--obey", or: "SHARED_BREAKER_FLEET_OBEY"))
     options.address.place = try place(
@@ -186,9 +195,11 @@ private struct GivenWords {
 
   /// Whose word counts.
   private func setAuthority(
-    of options: inout RelayOptions, keyFile: String?, unsigned: String?, obeyed: String?
+    of options: inout RelayOptions, keyFile: String?, commandKeyFile: String?, unsigned: String?,
+    obeyed: String?
   ) throws(UsageError) {
     if let keyFile { options.keys = try KeyFile.keys(at: keyFile) }
+    if let commandKeyFile { options.commandKey = try KeyFile.commandKey(at: commandKeyFile) }
     switch unsigned {
     case nil, "refuse": break
     case "accept": options.acceptsUnsigned = true
@@ -197,17 +208,30 @@ private struct GivenWords {
         "--unsigned cannot be '\(OutsideText.quoted(word))'", "use accept or refuse")
     }
     if let obeyed {
-      let hosts = obeyed.split { $0 == "," || $0 == " " }.map(String.init)
-      for host in hosts { try FleetName.check(host, of: "a host", remedy: "correct --obey") }
-      guard !hosts.isEmpty else {
-        throw UsageError("--obey names no host", "name one, or leave it out")
+      let words = obeyed.split { $0 == "," || $0 == " " }.map(String.init)
+      for word in words where CommandKeyName.isMeant(by: word) {
+        guard let key = CommandKeyName(word) else {
+          throw UsageError(
+            "--obey cannot name the key '\(OutsideText.quoted(word))'",
+            "write it as 'cbrelay --check' shows it on the host that has its --command-key-file")
+        }
+        options.obeyedKeys.append(key)
       }
-      options.obeyed = Set(hosts)
+      let hosts = words.filter { !CommandKeyName.isMeant(by: $0) }
+      for host in hosts { try FleetName.check(host, of: "a host", remedy: "correct --obey") }
+      guard !words.isEmpty else {
+        throw UsageError("--obey names no host and no key", "name one, or leave it out")
+      }
+      options.obeyed = hosts.isEmpty ? nil : Set(hosts)
     }
-    guard options.keys.isEmpty, unsigned != nil || obeyed != nil else { return }
+    let option =
+      obeyed != nil ? "--obey" : commandKeyFile != nil ? "--command-key-file" : "--unsigned"
+    guard options.keys.isEmpty, unsigned != nil || obeyed != nil || commandKeyFile != nil else {
+      return
+    }
     // Anybody could send commands in the name of these hosts.
     throw UsageError(
-      "\(obeyed == nil ? "--unsigned" : "--obey") means nothing without a key",
+      "\(option) means nothing without a key",
       "use --key-file, the same on every host")
   }
 
@@ -314,8 +338,12 @@ package enum RelayHelp {
                             is not signed with one of its keys
       --unsigned WORD       accept: take what is not signed too, while hosts get their first key
                             (default: refuse)
-      --obey HOSTS          obey the commands of these hosts only, as in ops-1,ops-2 (default: those
-                            of every host)
+      --obey HOSTS|KEYS     obey the commands of these hosts only, as in ops-1,ops-2, or only those
+                            that one of these command keys has signed, as in ed25519:5f2c...; if
+                            both are named, both have to be so (default: those of every host)
+      --command-key-file PATH
+                            sign the commands of this host with the key in this file, which only
+                            hosts have that may command; --check shows its name for --obey
       --max-stream COUNT    about how many messages the server keeps (default: 100000)
       --json                log JSON, one object a line (--check and --help print text)
       --check               check the store and the server, print what was found, and exit
@@ -331,8 +359,9 @@ package enum RelayHelp {
       SHARED_BREAKER_REDIS_SENTINEL_USER, SHARED_BREAKER_REDIS_SENTINEL_PASSWORD
                                      for --sentinel-user, and the password of the sentinels
       SHARED_BREAKER_FLEET           for --fleet
-      SHARED_BREAKER_FLEET_KEY_FILE, SHARED_BREAKER_FLEET_UNSIGNED, SHARED_BREAKER_FLEET_OBEY
-                                     for --key-file, --unsigned and --obey
+      SHARED_BREAKER_FLEET_KEY_FILE, SHARED_BREAKER_FLEET_UNSIGNED, SHARED_BREAKER_FLEET_OBEY,
+      SHARED_BREAKER_FLEET_COMMAND_KEY_FILE
+                                     for --key-file, --unsigned, --obey and --command-key-file
       SHARED_BREAKER_HOST            for --host
       SHARED_BREAKER_STORE           for --store
       NOTIFY_SOCKET, WATCHDOG_USEC   set by systemd, for Type=notify and WatchdogSec=

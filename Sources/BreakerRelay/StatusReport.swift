@@ -40,7 +40,7 @@ struct StatusReport {
       skew: figures.skew.map { .milliseconds($0) }, waiting: waiting,
       applied: figures.applied, refused: figures.refused, unproven: figures.unproven,
       keys: authority.keyNames, acceptsUnsigned: authority.acceptsUnsigned,
-      obeyed: authority.obeyed?.sorted(), hosts: hosts
+      obeyed: authority.obeyedWords, hosts: hosts
     ).document(answering: question).text
   }
 
@@ -175,7 +175,7 @@ private final class FleetReading {
       else { return nil }
       return (name, max(0, now - Int64(at)))
     }.sorted { $0.name < $1.name }
-    let limit = max(FleetServer.shortestSilence, 3 * Int64(silences.count))
+    let limit = BeatPace.silence(ofFleet: silences.count)
     self.now = now
     hosts = silences.map {
       Host(name: $0.name, silence: $0.silence, isSilent: $0.silence >= limit)
@@ -188,7 +188,7 @@ private final class FleetReading {
 
   /// Removes a host that is silent.
   func forget(_ host: String) throws(RedisError) -> FleetDismissal {
-    let limit = max(FleetServer.shortestSilence, 3 * Int64(hosts.count))
+    let limit = BeatPace.silence(ofFleet: hosts.count)
     let script = try connection.ask(["SCRIPT", "LOAD", FleetScripts.dismiss])
     guard let name = script.text else { throw .unexpected("SCRIPT LOAD") }
     let answer = try connection.ask([
@@ -247,9 +247,7 @@ private final class FleetReading {
       command.hosts = hosts.map { host in
         let (standing, why) = standing(
           of: host, known.command, descriptions[host.name], refusals[host.name],
-          hasRead: {
-            $0.hasRead(number, of: epoch, since: now - DurationText.milliseconds(known.command.age))
-          })
+          hasRead: { $0.hasCarriedOut(known.command, as: number, of: epoch, at: now) })
         return .init(host.name, standing, why: why, silence: .milliseconds(host.silence))
       }
       return command

@@ -20,8 +20,14 @@ extension sb_permit {
     opaque.0 == serial && size == UInt32(MemoryLayout<sb_permit>.size)
   }
 
+  /// Whether the breaker with a serial gave it for a call under a limit that found a free slot.
+  @inline(__always) func isLimitedCall(of serial: UInt64) -> Bool {
+    opaque.0 == serial | Self.isPlain && opaque.1 & PlainPermit.limited != 0
+      && size == UInt32(MemoryLayout<sb_permit>.size)
+  }
+
   /// Whether a breaker may fill it.
-  @inline(__always) fileprivate var isFree: Bool {
+  @inline(__always) var isFree: Bool {
     opaque.0 == 0 && size == UInt32(MemoryLayout<sb_permit>.size)
   }
 
@@ -36,7 +42,19 @@ extension sb_permit {
     opaque.3 = UInt64(bitPattern: call.start)
   }
 
-  @inline(__always) fileprivate mutating func use() {
+  @inline(__always) var limitedCall: LimitedCall {
+    LimitedCall(word: opaque.2, room: opaque.10)
+  }
+
+  @inline(__always) mutating func give(_ call: LimitedCall, by serial: UInt64) {
+    kind = UInt32(SB_NORMAL.rawValue)
+    opaque.0 = serial | Self.isPlain
+    opaque.1 = PlainPermit.limited
+    opaque.2 = call.word
+    opaque.10 = call.room
+  }
+
+  @inline(__always) mutating func use() {
     kind = 0
     opaque.0 = 0
   }
@@ -61,6 +79,9 @@ extension sb_permit {
     var permit = PlainPermit()
     permit.flags = opaque.1
     permit.word = opaque.2
+    permit.room = opaque.10
+    // The other words are not written for it.
+    if permit.has(PlainPermit.limited) { return permit }
     permit.start = Int64(bitPattern: opaque.3)
     permit.generation = Int64(bitPattern: opaque.4)
     permit.lease = Int64(bitPattern: opaque.5)
@@ -68,7 +89,6 @@ extension sb_permit {
     permit.breaker = Int64(bitPattern: opaque.7)
     permit.lineage = Int64(bitPattern: opaque.8)
     permit.forkDepth = opaque.9
-    permit.room = opaque.10
     return permit
   }
 
@@ -76,7 +96,8 @@ extension sb_permit {
   func room() throws(Failure) -> (room: UInt64, isOwn: Bool) {
     try Given.size(size, MemoryLayout<sb_permit>.size, "permit")
     if serial == 0 { throw .permitUsed }
-    return isHealthy ? (0, false) : (plain.room, plain.hasRoom)
+    if isHealthy { return (0, false) }
+    return (opaque.10, PlainPermit.hasRoom(opaque.10, flags: opaque.1))
   }
 
   /// Checks that the permit is in use and was given by a breaker.
@@ -115,14 +136,6 @@ package func sb_enter(
   return unsafe enterWithCare(breaker, 0, permit, rejection, flags)
 }
 
-@c @implementation
-package func sb_enter_inside(
-  _ breaker: OpaquePointer?, _ room: UInt64, _ permit: UnsafeMutablePointer<sb_permit>?,
-  _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
-) -> CInt {
-  unsafe enterWithCare(breaker, room, permit, rejection, flags)
-}
-
 /// Rejects a call from memory if possible; everything the caller passes has been checked.
 ///
 /// By itself, so that a permitted call saves no registers for it.
@@ -141,12 +154,14 @@ private func rejectOrEnterWithCare(
     if unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(isLimited) {
       return SB_LIMITED.rawValue
     }
+  } else if unsafe enterWithinLimit(handle, 0, permit, flags) {
+    return SB_OK.rawValue
   }
   return unsafe enterWithCare(OpaquePointer(handle), 0, permit, rejection, flags)
 }
 
 @inline(never)
-private func enterWithCare(
+func enterWithCare(
   _ handle: OpaquePointer?, _ room: UInt64, _ permit: UnsafeMutablePointer<sb_permit>?,
   _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
 ) -> CInt {
@@ -156,13 +171,11 @@ private func enterWithCare(
   }
   do throws(Failure) {
     let call = try unsafe EnteringCall(handle, permit, rejection, flags, Given.flagsOfEntering)
-    if call.has(SB_UNLIMITED), unsafe try BreakerHandle.usable(handle).0.isLimited {
-      return SB_LIMITED.rawValue
-    }
+    if call.has(SB_UNLIMITED) { return try unsafe enterUnlimited(handle, call).rawValue }
     let decision = try unsafe passing(to: handle, mayWait: call.mayWait) {
       breaker throws(Failure) in
       try throwingFailures(ofBreaker: { () throws(BreakerError) in
-        try breaker.enter(mayWait: call.mayWait, insideOf: ThreadCalls.rooms(with: room)) {
+        try breaker.enter(mayWait: call.mayWait, insideOf: ThreadCalls.outers(with: room)) {
           CallGate.shared.stepOut($0)
         }
       })
@@ -172,6 +185,22 @@ private func enterWithCare(
     return decision.map(call.answer)?.rawValue ?? SB_WOULD_BLOCK.rawValue
   } catch {
     return unsafe told(error, to: ErrorPlace.at(handle))
+  }
+}
+
+/// Permits a call only if it is under no limit.
+private func enterUnlimited(
+  _ handle: OpaquePointer?, _ call: EnteringCall
+) throws(Failure) -> sb_code {
+  let entry = try unsafe passing(to: handle, mayWait: call.mayWait) { breaker throws(Failure) in
+    try throwingFailures(ofBreaker: { () throws(BreakerError) in
+      try breaker.enterUnlimited(mayWait: call.mayWait)
+    })
+  }
+  switch entry {
+  case .decided(let decision): return call.answer(decision)
+  case .limited: return SB_LIMITED
+  case nil: return SB_WOULD_BLOCK
   }
 }
 
@@ -296,6 +325,12 @@ private func leaveWithCare(
   if let place = unsafe ErrorPlace.at(handle) {
     return place.keeping(
       unsafe sb_leave(ErrorPlace.handle(handle), permit, outcome, details, flags))
+  }
+  if outcome == CInt(SB_SUCCESS.rawValue), unsafe details == nil,
+    flags & ~UInt32(SB_NOWAIT.rawValue) == 0, let permit = unsafe permit,
+    let handle = unsafe BreakerHandle.at(handle), unsafe leaveWithinLimit(handle, permit)
+  {
+    return SB_OK.rawValue
   }
   do throws(Failure) {
     if let closed = unsafe BreakerHandle.at(handle), let permit = unsafe permit?.pointee,

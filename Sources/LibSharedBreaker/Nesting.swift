@@ -22,13 +22,27 @@ enum ThreadCalls {
     var rooms: [UInt64] = []
   }
 
-  /// Makes the key, because the child of a fork could not.
-  static func prepare() { _ = key }
+  /// Makes the key, and what Swift would make when the first call under a limit uses it, because a child
+  /// that is forked meanwhile could not.
+  static func prepare() {
+    if add(0) { remove(0) }
+    Breaker.prepareLimitedCalls()
+  }
 
   static var rooms: [UInt64] { known?.rooms ?? [] }
 
-  /// The thread's rooms, and one that a caller names; 0 names none.
-  static func rooms(with room: UInt64) -> [UInt64] { room == 0 ? rooms : rooms + [room] }
+  /// The same; nil instead of none, which costs a call nothing.
+  @inline(__always) private static var someRooms: [UInt64]? {
+    guard let key, let place = unsafe pthread_getspecific(key) else { return nil }
+    return unsafe Unmanaged<Rooms>.fromOpaque(place)._withUnsafeGuaranteedRef {
+      $0.rooms.isEmpty ? nil : $0.rooms
+    }
+  }
+
+  /// The calls that the thread is inside of, and one that a caller names; 0 names none.
+  @inline(__always) static func outers(with room: UInt64) -> OuterCalls {
+    OuterCalls(someRooms, and: room)
+  }
 
   /// Lets what the thread does be inside of a call; false if the thread has no place for it.
   static func add(_ room: UInt64) -> Bool {

@@ -52,7 +52,7 @@ package func sb_turn_open(
     let call = try unsafe EnteringCall(handle, permit, rejection, flags, Given.flagsOfTurns)
     let code = try unsafe passing(to: handle, mayWait: call.mayWait) { breaker throws(Failure) in
       let beginning = try throwingFailures(ofBreaker: { () throws(BreakerError) in
-        try breaker.beginTurn(mayWait: call.mayWait, insideOf: ThreadCalls.rooms(with: room))
+        try breaker.beginTurn(mayWait: call.mayWait, insideOf: ThreadCalls.outers(with: room))
       })
       switch beginning {
       case .decided(let decision)?: return call.answer(decision)

@@ -26,8 +26,8 @@ public struct FleetGiving: Sendable, Hashable {
     self.names = names
   }
 
-  /// How many bytes the names of one announcement have at most; more are announced in several.
-  public static let mostNames = 32_768
+  /// How many bytes of names fit into one announcement; the rest goes into further ones.
+  public static let roomForNames = 32_768
 
   /// Whether a command that was given is one of those that were announced.
   public func announces(_ command: FleetCommand) -> Bool {

@@ -2,7 +2,7 @@ internal import Glibc
 
 /// The user who runs a program, as the history names them.
 public struct HostUser {
-  /// The real user of the process.
+  /// The real user of this process, or the effective one of a process at the other end of a socket.
   private var number: UInt32
 
   /// The user who has logged in, according to the kernel; nil if it does not know.

@@ -250,8 +250,24 @@ struct FleetCorrectionTests {
       givenAt: Moment(boot: boot, wallMilliseconds: time))
   }
 
-  private func correction(_ orders: [FleetOrder]) -> FleetCorrection {
-    FleetCorrection(orders, above: 100, of: "a", at: Self.now)
+  private func correction(
+    _ orders: [FleetOrder], knowing others: [FleetOrder] = []
+  ) -> FleetCorrection {
+    FleetCorrection(orders, knowing: others, above: 100, of: "a", at: Self.now)
+  }
+
+  @Test func `a command stays later than those that the fleet had when it was given`() {
+    // The host knew the first of the others, whose clock was fast, and kept only its own command.
+    let orders = [order(900, given: 900, ago: 30), order(901, given: 901, ago: 10)]
+    let others = [
+      order(85, from: "b", given: 85, ago: 31), order(95, from: "c", given: 95, ago: 20),
+      order(98, from: "c", given: 98, ago: 5), order(950, from: "d", given: 1, ago: 90),
+    ]
+    let correction = correction(orders, knowing: others)
+    #expect(orders.map { correction.corrected($0)?.stamp } == [86, 96])
+    #expect(correction.highest == 98)
+    // Without them it would lose to what it was meant to replace.
+    #expect(self.correction(orders).corrected(orders[0])?.stamp == 70)
   }
 
   @Test func `a command that was given with the wrong clock is dated by the other one`() {

@@ -59,23 +59,55 @@ import Testing
     #expect(givers.user(of: command(.reset, to: "a", reason: "")) == nil)
   }
 
-  @Test func `announcements are bounded for each user, and end after a day`() {
+  @Test func `announcements take so much memory for each user, and for so many users`() {
     let givers = CommandGivers()
-    let now = ContinuousClock.now
-    let many = (0..<100_000).map { "b\($0)" }
-    givers.note(FleetGiving(.reset, reason: nil, to: many), by: "eve", at: now)
-    givers.note(FleetGiving(.reset, reason: nil, to: ["pay"]), by: "eve", at: now)
-    #expect(givers.user(of: command(.reset, reason: nil)) == nil)
-    givers.note(FleetGiving(.reset, reason: nil, to: ["pay"]), by: "ann", at: now)
-    #expect(givers.user(of: command(.reset, reason: nil)) == "ann")
-    givers.note(
-      FleetGiving(.reset, reason: nil, to: ["db"]), by: "eve", at: now + .seconds(86_401))
-    #expect(givers.user(of: command(.reset, to: "db", reason: nil)) == "eve")
-    #expect(givers.user(of: command(.reset, reason: nil)) == nil)
-    for user in 0..<20 {
+    let reset = command(.reset, reason: nil)
+    let long = String(repeating: "x", count: CommandGivers.roomForUser / 4)
+    for _ in 0..<4 { givers.note(FleetGiving(.reset, reason: long, to: ["db"]), by: "eve") }
+    let many = (0..<20_000).map { "b\($0)" }
+    for _ in 0..<100 { givers.note(FleetGiving(.reset, reason: nil, to: many), by: "eve") }
+    givers.note(FleetGiving(.reset, reason: nil, to: ["pay"]), by: "eve")
+    #expect(givers.user(of: command(.reset, to: "b7", reason: nil)) == "eve")
+    #expect(givers.user(of: reset) == "eve")
+    // Three long reasons and three lists of names leave no room for another long one.
+    givers.note(FleetGiving(.reset, reason: long, to: ["mail"]), by: "eve")
+    #expect(givers.user(of: command(.reset, to: "mail", reason: long)) == nil)
+    // What names no breaker takes no place, not even a user's.
+    for user in 0..<100 {
+      givers.note(FleetGiving(.reset, reason: nil, to: []), by: "nobody\(user)")
+    }
+    for user in 1..<CommandGivers.roomForUsers + 4 {
       givers.note(FleetGiving(.reset, reason: nil, to: ["u\(user)"]), by: "user\(user)")
     }
-    #expect(givers.user(of: command(.reset, to: "u19", reason: nil)) == nil)
+    let last = CommandGivers.roomForUsers - 1
+    #expect(givers.user(of: command(.reset, to: "u\(last)", reason: nil)) == "user\(last)")
+    #expect(givers.user(of: command(.reset, to: "u\(last + 1)", reason: nil)) == nil)
+  }
+
+  @Test func `a command is a user's only if it was given just after the announcement`() {
+    let givers = CommandGivers()
+    let start = ContinuousClock.now
+    givers.note(FleetGiving(.reset, reason: nil, to: ["pay"]), by: "ann", at: start)
+    func user(age: Duration, after passed: Duration) -> String? {
+      var command = command(.reset, reason: nil)
+      command.age = age
+      return givers.user(of: command, at: start + passed)
+    }
+    #expect(user(age: .zero, after: .zero) == "ann")
+    #expect(user(age: .zero, after: CommandGivers.longestPause) == "ann")
+    // It may wait for the server for hours.
+    #expect(user(age: .seconds(9_999), after: .seconds(10_000)) == "ann")
+    // Somebody else has given it before, or after the program of this user has failed.
+    #expect(user(age: .seconds(1), after: .zero) == nil)
+    #expect(user(age: .zero, after: CommandGivers.longestPause + .seconds(1)) == nil)
+    var other = command(.reset, reason: nil)
+    other.age = .seconds(2)
+    givers.told(other, at: start + .seconds(1))
+    #expect(user(age: .zero, after: .seconds(1)) == "ann")
+    // After a day it is forgotten.
+    let late = start + CommandGivers.patience + .seconds(1)
+    givers.note(FleetGiving(.reset, reason: nil, to: ["db"]), by: "eve", at: late)
+    #expect(user(age: CommandGivers.patience, after: CommandGivers.patience + .seconds(1)) == nil)
   }
 
   @Test func `an announcement is one line that another version may not understand`() {

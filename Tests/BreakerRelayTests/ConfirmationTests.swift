@@ -220,7 +220,7 @@ struct HostTextTests {
     #expect(!read.hasRead(7, of: "f"))
     let plain = try #require(HostDescription(text.plain))
     #expect(plain.confirms && !plain.hasRead(0, of: "e\""))
-    #expect(HostText.lineage(in: text.plain) == "00ff")
+    #expect(plain.lineage == "00ff")
   }
 
   @Test(arguments: ["", "[]", "{", String(repeating: " ", count: 2_000)])

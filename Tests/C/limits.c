@@ -234,6 +234,64 @@ static void the_child_of_a_fork_is_not_inside(sb_store *store) {
   sb_breaker_free(gpu);
 }
 
+static void calls_through_another_store_of_the_file_are_inside_too(sb_store *store, const char *path) {
+  sb_store *second = NULL;
+  sb_breaker *gpu = open_breaker(store, "two-stores", "max-concurrent=1"), *other;
+  sb_permit outer = SB_PERMIT_INIT, inner = SB_PERMIT_INIT;
+  uint64_t room;
+  pid_t child;
+  CHECK_CODE(SB_OK, sb_open(path, SB_NUL, NULL, &second));
+  other = open_breaker(second, "two-stores", NULL);
+  CHECK_CODE(SB_OK, sb_enter(other, &outer, NULL, SB_SURROUND));
+  room = room_of(&outer, SB_OK);
+  nest(gpu, room);
+  nest(other, room);
+  child = fork();
+  if (child == 0) {
+    refuse(gpu, "the call is the parent's");
+    refuse(other, "the call is the parent's");
+    _exit(0);
+  }
+  await(child);
+  CHECK_CODE(SB_OK, sb_leave(other, &outer, SB_SUCCESS, NULL, 0));
+  CHECK_CODE(SB_OK, sb_enter(gpu, &outer, NULL, 0));
+  refuse(other, "they are beside each other");
+  CHECK_CODE(SB_REJECTED, sb_enter_inside(other, room, &inner, NULL, 0));
+  CHECK_CODE(SB_OK, sb_enter_inside(other, room_of(&outer, SB_OK), &inner, NULL, 0));
+  CHECK_CODE(SB_OK, sb_leave(other, &inner, SB_SUCCESS, NULL, 0));
+  CHECK_CODE(SB_ERR_PERMIT_OTHER, sb_leave(other, &outer, SB_SUCCESS, NULL, 0));
+  sb_breaker_free(other);
+  CHECK_CODE(SB_OK, sb_close(second));
+  /* What was the other store's is not this one's. */
+  CHECK(says(gpu, "\"in_use\":1"));
+  CHECK_CODE(SB_OK, sb_leave(gpu, &outer, SB_SUCCESS, NULL, 0));
+  CHECK(says(gpu, "\"in_use\":0"));
+  sb_breaker_free(gpu);
+}
+
+static void the_first_call_knows_of_the_limit(sb_store *store, const char *path) {
+  sb_store *second = NULL;
+  sb_breaker *gpu = open_breaker(store, "first-call", "max-concurrent=1"), *other;
+  sb_permit permit = SB_PERMIT_INIT;
+  /* Nobody has made a call before, so the store does not have the policy yet. */
+  CHECK_CODE(SB_LIMITED, sb_enter(gpu, &permit, NULL, SB_UNLIMITED));
+  CHECK(says(gpu, "\"in_use\":0"));
+  CHECK_CODE(SB_OK, sb_open(path, SB_NUL, NULL, &second));
+  other = open_breaker(second, "first-call", NULL);
+  CHECK_CODE(SB_LIMITED, sb_enter(other, &permit, NULL, SB_UNLIMITED));
+  CHECK_CODE(SB_OK, sb_enter(gpu, &permit, NULL, 0));
+  CHECK_CODE(SB_OK, sb_leave(gpu, &permit, SB_SUCCESS, NULL, 0));
+  CHECK_CODE(SB_OK, sb_trip(gpu, 1, NULL, 0));
+  /* The lease of the probe is given back. */
+  CHECK_CODE(SB_LIMITED, sb_enter(other, &permit, NULL, SB_UNLIMITED));
+  CHECK_CODE(SB_OK, sb_enter(gpu, &permit, NULL, 0));
+  CHECK(permit.kind == SB_PROBE);
+  CHECK_CODE(SB_OK, sb_leave(gpu, &permit, SB_SUCCESS, NULL, 0));
+  sb_breaker_free(other);
+  CHECK_CODE(SB_OK, sb_close(second));
+  sb_breaker_free(gpu);
+}
+
 /* What the program does that is started inside of a call: it makes a call for each byte that it reads, and answers
  * whether it could. */
 static int be_inside(sb_store *store) {
@@ -326,6 +384,8 @@ int main(int count, char **arguments) {
   calls_elsewhere_are_inside_if_they_say_so(store);
   calls_without_a_limit_nest_as_they_like(store);
   the_child_of_a_fork_is_not_inside(store);
+  calls_through_another_store_of_the_file_are_inside_too(store, arguments[1]);
+  the_first_call_knows_of_the_limit(store, arguments[1]);
   a_program_that_is_started_inside_of_a_call_uses_its_room(store, arguments[1]);
   snprintf(path, sizeof path, "%s-shared", arguments[1]);
   those_of_the_process_are_made_once(path);

@@ -23,13 +23,20 @@ final class FakeRelay: Sendable {
   /// What clients have asked.
   var asked: [String] { questions.withLock { $0 } }
 
-  init(beside store: String, _ manner: Manner) throws {
+  /// Starts it; it passes each question on before it answers.
+  init(
+    beside store: String, _ manner: Manner,
+    whenAsked: @escaping @Sendable (String) -> Void = { _ in }
+  ) throws {
     path = store + "-relay.sock"
     descriptor = try Self.listen(at: path)
     threads.withLock { threads in
       threads.start { [descriptor, questions] in
         while case let client = accept(descriptor, nil, nil), client >= 0 {
-          Self.serve(client, manner, questions)
+          Self.serve(client, manner) { question in
+            questions.withLock { $0.append(question) }
+            whenAsked(question)
+          }
         }
       }
     }
@@ -71,7 +78,7 @@ final class FakeRelay: Sendable {
 
   /// Reads one line, and does what the manner says until the client has gone.
   private static func serve(
-    _ client: Int32, _ manner: Manner, _ questions: Guarded<[String]>
+    _ client: Int32, _ manner: Manner, _ note: (String) -> Void
   ) {
     defer { close(client) }
     var line: [UInt8] = []
@@ -80,8 +87,7 @@ final class FakeRelay: Sendable {
       guard unsafe recv(client, &byte, 1, 0) == 1 else { return }
       line.append(byte)
     }
-    let question = String(decoding: line, as: UTF8.self)
-    questions.withLock { $0.append(question) }
+    note(String(decoding: line, as: UTF8.self))
     switch manner {
     case .answers(let text): _ = say(text, to: client)
     case .hangs(let text):

@@ -68,7 +68,11 @@ import Testing
 
   @Test func `a command tells the relay who gives it before it is given`() throws {
     let fleet = try FleetBench()
-    let relay = try FakeRelay(beside: fleet.bench.path, .answers(""))
+    let given = Guarded<[Int]>([])
+    let relay = try FakeRelay(beside: fleet.bench.path, .answers("")) { _ in
+      let count = try? fleet.pending().count
+      given.withLock { $0.append(count ?? -1) }
+    }
     _ = fleet("force", "pay", "observe", "--for", "2h", "--reason", "disks", "--fleet")
     _ = fleet("trip", "mail", "--fleet")
     _ = fleet("reset", "pay", "mail", "--fleet")
@@ -84,6 +88,8 @@ import Testing
     let pending = try fleet.pending()
     #expect(announced.map(\.names) == [["pay"], ["mail"], ["pay", "mail"], ["pay"]])
     #expect(announced.count == relay.asked.count)
+    // The reset of mail replaces its trip.
+    #expect(given.withLock { $0 } == [0, 1, 2, 3])
     for command in pending {
       #expect(announced.contains { $0.names.contains(command.name) && $0.announces(command) })
     }

@@ -87,6 +87,42 @@ struct LimitCommandTests {
     store.close()
   }
 
+  @Test func `run tells a user at a terminal that it may wait`() throws {
+    let (bench, store, permit) = try busyBench()
+    _ = bench("policy", "gpu", "--set", "queue-timeout=1ms")
+    func errors(hasTerminal: Bool, environment: [String: String] = [:]) -> String {
+      let recorder = Recorder()
+      var console = recorder.console(environment: environment)
+      console.hasTerminal = hasTerminal
+      return bench.run(["run", "gpu", "--", "true"], on: console, recorder).errors
+    }
+    let rejected =
+      "cbctl: gpu: rejected: as many calls are under way as its max-concurrent permits: try again"
+      + " later\n"
+    let told = "cbctl: gpu: no room: 1/1 units under way: may wait for its turn for up to 1ms\n"
+    #expect(errors(hasTerminal: true) == told + rejected)
+    #expect(errors(hasTerminal: false) == rejected)
+    #expect(errors(hasTerminal: true, environment: ["SHARED_BREAKER_INSIDE": "x"]) == rejected)
+    permit.succeed()
+    #expect(errors(hasTerminal: true).isEmpty)
+    store.close()
+  }
+
+  @Test func `run says that it keeps to no limit if calls cannot be counted`() throws {
+    let bench = Bench()
+    // What is no regular file is refused, and not replaced.
+    #expect(unsafe mkdir("\(bench.path)-slots", 0o700) == 0)
+    defer { unsafe rmdir("\(bench.path)-slots") }
+    #expect(bench("run", "plain", "--", "true").errors.isEmpty)
+    let run = bench("run", "gpu", "--max-concurrent", "1", "--", "true")
+    #expect(run.code == 0)
+    #expect(
+      run.errors == "cbctl: the command runs without its limit: the calls under way cannot be "
+        + "counted in \(bench.path)-slots: run 'cbctl doctor'\n")
+    unsafe rmdir("\(bench.path)-slots")
+    #expect(bench("run", "gpu", "--", "true").errors.isEmpty)
+  }
+
   @Test(.timeLimit(.minutes(60)))
   func `wait returns when there is room, and says what there is if it takes too long`() throws {
     let (bench, store, permit) = try busyBench()

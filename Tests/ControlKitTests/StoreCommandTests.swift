@@ -242,6 +242,17 @@ struct StoreCommandTests {
     #expect(bench("history", "--limit", "1").output.contains("reset"))
   }
 
+  @Test func `a history without entries says of which time it has none`() {
+    let bench = Bench()
+    _ = bench("run", "pay", "--", "true")
+    #expect(bench("history", "pay").errors == "cbctl: no history: no change is on record\n")
+    _ = bench("trip", "pay")
+    bench.advance(by: 60_000)
+    #expect(
+      bench("history", "pay", "--since", "30s").errors
+        == "cbctl: no history: no change in that time is on record\n")
+  }
+
   @Test(arguments: [
     ([], 10), (["--limit", "3"], 3), (["--since", "1h"], 12),
     (["--since", "1h", "--limit", "4"], 4), (["--json"], 10), (["pay", "--limit", "100"], 12),

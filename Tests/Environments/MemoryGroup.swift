@@ -5,10 +5,14 @@ import TestSupport
 final class MemoryGroup {
   private let path: String
 
-  /// Where groups that have a limit of memory are made, and the file that has the limit.
+  /// Where groups that have a limit of memory are made, the file that has the limit, and the one that
+  /// limits memory and swap together, or swap alone: with swap, no process would be killed.
   private static let kinds = [
-    (parent: "/sys/fs/cgroup/memory", file: "memory.limit_in_bytes"),
-    (parent: "/sys/fs/cgroup", file: "memory.max"),
+    (
+      parent: "/sys/fs/cgroup/memory", file: "memory.limit_in_bytes",
+      swap: "memory.memsw.limit_in_bytes", hasBoth: true
+    ),
+    (parent: "/sys/fs/cgroup", file: "memory.max", swap: "memory.swap.max", hasBoth: false),
   ]
 
   /// Makes a group; nil if this user or this system cannot.
@@ -16,9 +20,15 @@ final class MemoryGroup {
     for kind in Self.kinds where Files.exists(kind.parent + "/cgroup.procs") {
       let path = "\(kind.parent)/shared-breaker-test-\(getpid())-\(Scene.now())"
       guard unsafe mkdir(path, 0o755) == 0 else { continue }
-      let limit = path + "/" + kind.file
-      if Files.exists(limit), (try? Files.overwrite(limit, Array("\(megabytes << 20)".utf8))) != nil
-      {
+      func set(_ file: String, to bytes: Int) -> Bool {
+        let limit = path + "/" + file
+        return Files.exists(limit)
+          && (try? Files.overwrite(limit, Array("\(bytes)".utf8))) != nil
+      }
+      let bytes = megabytes << 20
+      if set(kind.file, to: bytes) {
+        // A kernel without swap, or without its accounting, has no such file.
+        _ = set(kind.swap, to: kind.hasBoth ? bytes : 0)
         self.path = path
         return
       }

@@ -7,6 +7,9 @@ import TortureReferee
 final class LimitPhase {
   private var plan: LimitPlan
   let directory: TemporaryDirectory
+
+  /// The programs that make calls, each in a language of its own; they take the same words.
+  private let clients: [String]
   private let own: SharedStore
   private let breaker: Breaker
   private let witness: Witness
@@ -29,8 +32,9 @@ final class LimitPhase {
 
   private var store: String { directory.file("breakers.db") }
 
-  init(_ plan: LimitPlan) throws {
+  init(_ plan: LimitPlan, _ clients: [String]) throws {
     self.plan = plan
+    self.clients = clients
     let directory = try TemporaryDirectory()
     self.directory = directory
     own = SharedStore(
@@ -52,7 +56,8 @@ final class LimitPhase {
     for _ in 0..<LimitPlan.workers { members.append(try startWorker()) }
     for number in 0..<LimitPlan.commanders {
       let habit = plan.kind == .kills || plan.kind == .mixed ? ["kill"] : []
-      commanders.append(try start(["commander"], named: "c\(number)", habit))
+      let program = BuiltProducts.path(of: "limit-torture")
+      commanders.append(try start(program, "commander", named: "c\(number)", habit))
     }
     let end = Witness.now + Int64(plan.seconds) * 1_000_000_000
     while Witness.now < end {
@@ -73,15 +78,18 @@ final class LimitPhase {
   }
 
   private func startWorker() throws -> Member {
+    let client = clients[started % clients.count]
     started += 1
     let name = "w\(started)"
-    return Member(child: try start(["worker"], named: name, plan.habits), name: name)
+    return Member(child: try start(client, "worker", named: name, plan.habits), name: name)
   }
 
-  private func start(_ role: [String], named name: String, _ habits: [String]) throws -> Child {
+  private func start(
+    _ program: String, _ role: String, named name: String, _ habits: [String]
+  ) throws -> Child {
     tally.processes += 1
-    let words = role + [witness.path, store, name, "\(plan.random.next() >> 1)"] + habits
-    return try Child(BuiltProducts.path(of: "limit-torture"), words)
+    let words = [role, witness.path, store, name, "\(plan.random.next() >> 1)"] + habits
+    return try Child(program, words)
   }
 
   /// Waits until a condition holds, which nothing but a mistake of the product can prevent.
@@ -238,6 +246,8 @@ extension LimitPhase {
   /// several attempts: a queue without an order would pass none of them.
   private func judgeOrder() throws {
     try change(to: 1 + plan.reserved)
+    // All of them have to start before the first one gives up.
+    try breaker.overridePolicy(set: [.queueTimeout: "1h"])
     for attempt in 0..<10 {
       let came = try lineUp("q\(attempt)n")
       let isInOrder = witness.withReferee { $0.beganInOrder(came) }
@@ -253,11 +263,11 @@ extension LimitPhase {
     let permit = try breaker.claiming(units: Self.all).acquire()
     var came: [(call: String, isBackground: Bool)] = []
     var callers: [Child] = []
-    for number in 0..<6 {
+    for number in 0...2 * clients.count {
       let isBackground = plan.random.number(0...2) == 0
       let call = "\(prefix)\(number).1"
       came.append((call, isBackground))
-      callers.append(try startCaller(call, isBackground, number % 3))
+      callers.append(try startCaller(call, isBackground, number))
       let isThere = awaits { breaker.snapshot().limit?.waiters.count == callers.count }
       if !isThere { found.append(Violation(.stuck, "caller \(number) does not wait")) }
     }
@@ -270,21 +280,22 @@ extension LimitPhase {
     return came
   }
 
-  private func startCaller(_ call: String, _ isBackground: Bool, _ way: Int) throws -> Child {
+  /// Starts what makes one call: `cbctl` and the clients in turn, from a thread and from a task.
+  private func startCaller(_ call: String, _ isBackground: Bool, _ number: Int) throws -> Child {
     tally.processes += 1
     let priority = isBackground ? "background" : "ordinary"
     witness.withReferee {
       $0.hear("want \(call) \(Self.all) \(priority) \(Witness.now)", at: Witness.now)
     }
-    if way == 0 {
+    if number == 0 {
       let words = LimitCommander.words(
         call, units: Self.all, inBackground: isBackground, microseconds: 1_000, store: store,
         socket: witness.path)
       return try Child(BuiltProducts.path(of: "cbctl"), words)
     }
-    let kind = way == 1 ? "thread" : "task"
+    let kind = number / clients.count % 2 == 0 ? "thread" : "task"
     return try Child(
-      BuiltProducts.path(of: "limit-torture"),
+      clients[number % clients.count],
       ["caller", witness.path, store, call, priority, kind])
   }
 }

@@ -24,7 +24,7 @@ struct LimitPlan {
 
   /// The limit from which a phase begins.
   static let limit = 4
-  static let workers = 14
+  static let workers = 15
   static let commanders = 8
 
   init(seed: UInt64, number: Int) {
@@ -46,12 +46,14 @@ struct LimitPlan {
   /// What the workers are told to do now and then.
   var habits: [String] {
     switch kind {
-    case .calm, .kills, .losses, .stops, .pages: []
-    case .cancellations: ["cancel"]
-    case .forks: ["fork"]
-    case .programs: ["exec"]
-    case .closing: ["close"]
-    case .mixed: ["cancel", "fork", "exec", "close"]
+    case .calm, .kills, .losses, .stops: ["nest"]
+    // In a new page, the room of an outer call is worth nothing.
+    case .pages: []
+    case .cancellations: ["cancel", "nest"]
+    case .forks: ["fork", "nest"]
+    case .programs: ["exec", "nest"]
+    case .closing: ["close", "nest"]
+    case .mixed: ["cancel", "fork", "exec", "close", "nest"]
     }
   }
 

@@ -1,15 +1,16 @@
 /* A host whose clock is far ahead gives commands that no host could overrule. The server takes none of them; they wait
  * until the clock is set, and then go out with the stamps that they should have had.
  *
- * Two hosts give commands about one aspect. Each clock may be far ahead for a while, and is right otherwise: clocks that
- * are ahead by less than a day are not in the model. A stamp is the time on the host's clock, or one more than the
- * highest that the host has seen. Every host hears every message once, in order.
+ * Two hosts give commands about one aspect. Each clock may be ahead for a while, by less than a day (fast) or by more
+ * (ahead), and is right otherwise. A stamp is the time on the host's clock, or one more than the highest that the host
+ * has seen. Every host hears every message once, in order.
  */
 
 #ifndef COMMANDS
 #define COMMANDS 3
 #endif
-#define LATEST 18   /* the highest stamp that the server takes */
+#define LATEST 20   /* the highest stamp that the server takes */
+#define FAST 4
 #define AHEAD 40
 #define bit(c) (1 << (c))
 
@@ -19,6 +20,7 @@ byte givenAt[COMMANDS + 1];
 byte author[COMMANDS + 1];
 byte knew[COMMANDS + 1];    /* the truth: what the author's host knew */
 bit isAhead[2];
+bit isFast[2];
 byte mishaps;
 
 /* The stores: what each knows of the stamps, which it corrects by itself. */
@@ -71,7 +73,8 @@ end:
       author[given] = me;
       if
       :: isAhead[me] && seen[me] < AHEAD -> seen[me] = AHEAD
-      :: !isAhead[me] && seen[me] < today - 1 -> seen[me] = today - 1
+      :: !isAhead[me] && seen[me] < today - 1 + (isFast[me] * FAST) ->
+        seen[me] = today - 1 + (isFast[me] * FAST)
       :: else
       fi;
       seen[me]++;
@@ -135,7 +138,7 @@ end:
       fi
     }
 #ifndef STAMPS_KEPT
-  /* FleetCorrection, once the host's own clock is right too. */
+  /* FleetCorrection, once the host's own clock is not that far ahead any more, when it has read the state. */
   :: d_step {
       !isAhead[me] && seen[me] > LATEST ->
 #ifndef NOT_READ_AGAIN
@@ -156,6 +159,13 @@ end:
 #ifdef OWN_FORGOTTEN
           outbox[me] = outbox[me] & ~bit(c)
 #else
+#ifndef STATE_NOT_KNOWN
+          /* What was given before stays earlier: its author may have known it. */
+          if
+          :: told != 0 && told < c && toldStamp <= LATEST && seen[me] < toldStamp -> seen[me] = toldStamp
+          :: else
+          fi;
+#endif
           seen[me]++;
           if :: seen[me] < givenAt[c] -> seen[me] = givenAt[c] :: else fi;
           stamps[me].value[c] = seen[me];
@@ -164,11 +174,17 @@ end:
         :: else
         fi
       }
+#ifndef STATE_NOT_KNOWN
+      /* Its next command is later than all that it has read. */
+      if :: told != 0 && toldStamp <= LATEST && seen[me] < toldStamp -> seen[me] = toldStamp :: else fi;
+#endif
       c = 0
     }
 #endif
-  :: atomic { !isAhead[me] && mishaps < 2 -> mishaps++; isAhead[me] = 1 }
+  :: atomic { !isAhead[me] && mishaps < 2 -> mishaps++; isAhead[me] = 1; isFast[me] = 0 }
   :: atomic { isAhead[me] -> isAhead[me] = 0 }
+  :: atomic { !isAhead[me] && !isFast[me] && mishaps < 2 -> mishaps++; isFast[me] = 1 }
+  :: atomic { isFast[me] -> isFast[me] = 0 }
   od
 }
 

@@ -123,6 +123,15 @@ def measure_coroutines(payments):
     row("async with the breaker", least_awaited(block), least_awaited(loop), 120)
 
 
+def measure_limits(payments, gpu):
+    floor = least("with e: pass", e=payments)
+    row("with the breaker, again", floor)
+    row("  under a limit, with room", least("with e: pass", e=gpu), floor, 60)
+    floor = least("f()", f=payments(nothing))
+    row("a decorated function", floor)
+    row("  under a limit, with room", least("f()", f=gpu(nothing)), floor, 60)
+
+
 def measure_failures(payments):
     def fail():
         try:
@@ -292,6 +301,9 @@ def main():
             measure_blocks(payments)
             measure_calls(payments)
             measure_coroutines(payments)
+            gpu = store.breaker("gpu", max_concurrent=4)
+            gpu.call(nothing)
+            measure_limits(payments, gpu)
             measure_failures(payments)
             measure_peers(store)
             measure_starting(path)

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 import time
+from unittest import mock
 
-from shared_breaker import Rejected, SharedStore
+from shared_breaker import Breaker, Rejected, SharedStore
 from support import Resource, StoreTestCase, eventually, in_child, stop, threads
 
 # Another process that has a call under way until a line comes.
@@ -659,6 +660,24 @@ class Limits(StoreTestCase):
             self.assert_free()
         asyncio.run(main())
 
+    def test_an_exception_from_outside_before_a_stream_begins_gives_its_room_back(self):
+        def stream():
+            yield
+
+        async def async_stream():
+            yield
+
+        def interrupt(*unused):
+            # As the handler of a signal does that runs when the method begins.
+            raise KeyboardInterrupt
+
+        for made in (stream, async_stream):
+            for method in ("_permit", "_watch_generator"):
+                with self.subTest(method), mock.patch.object(Breaker, method, interrupt):
+                    with self.assertRaises(KeyboardInterrupt):
+                        self.gpu.call(made)
+                    self.assertEqual(self.in_use(self.gpu), 0)
+
     def test_a_stream_inside_of_a_call_leaves_its_consumer_inside(self):
         @self.gpu
         def stream():
@@ -675,6 +694,36 @@ class Limits(StoreTestCase):
         with self.gpu:
             self.assertEqual(in_child(self.is_free), 0)
             self.assert_nested()
+
+    def test_a_call_through_another_store_of_the_file_is_inside_too(self):
+        link = os.path.join(self.directory, "link")
+        os.symlink(self.directory, link)
+        other = SharedStore(os.path.join(link, "breakers.db"))
+        gpu = other.breaker("gpu")
+        with gpu:
+            self.assert_nested()
+        with self.gpu:
+            with gpu:
+                self.assert_nested()
+            self.assertEqual(self.gpu.environment, gpu.environment)
+
+            def is_free():
+                with contextlib.suppress(Rejected), gpu:
+                    return True
+                return False
+
+            self.assertEqual(in_child(is_free), 0)
+            self.assertFalse(contextvars.Context().run(is_free))
+
+            async def main():
+                async with gpu:
+                    self.assert_nested()
+
+            asyncio.run(main())
+            # What the other store had is not what this one has.
+            other.close()
+            self.assert_nested()
+        self.assertEqual(self.in_use(self.gpu), 0)
 
     def test_a_program_that_is_started_inside_of_a_call_uses_its_room(self):
         program = """

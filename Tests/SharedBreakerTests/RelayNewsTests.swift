@@ -291,6 +291,31 @@ import Testing
     #expect(try relay.commands() == known && relay.pendingCommands().count == 2)
   }
 
+  @Test func `a command that a clock far ahead has stamped stays later than what it replaced`()
+    throws
+  {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let breaker = try store.breaker("api")
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    let now = stage.clock.clock.wallTime.millisecondsSince1970
+    // The clock of its host is an hour ahead, which every host accepts.
+    let other = Self.command(.force(.forcedOpen, for: nil), stamp: now + 3_600_000)
+    #expect(try relay.apply([.command(other)], position: nil) == [.applied])
+    let day = Duration.seconds(25 * 3_600)
+    stage.clock.moveWall(by: day)
+    try breaker.force(.observe, scope: .fleet)
+    stage.clock.moveWall(by: .zero - day)
+    #expect(try relay.hasStamps(above: now + 86_400_000))
+    #expect(try relay.correctStamps(above: now + 86_400_000, knowing: [other]))
+    let pending = try relay.pendingCommands().map(\.command)
+    #expect(pending.map(\.stamp) == [other.stamp + 1])
+    #expect(pending.allSatisfy { $0.isLater(than: other) })
+    #expect(try relay.apply([.remembered(other)], position: nil) == [.overtaken])
+    #expect(try store.snapshot(of: "api")?.mode == .observe)
+    #expect(try !relay.hasStamps(above: now + 86_400_000))
+  }
+
   @Test func `news about breakers that the host does not have is remembered within limits`()
     throws
   {

@@ -196,6 +196,41 @@ import Testing
     #expect(try plain.acquire().environment.isEmpty)
   }
 
+  @Test func `a call through another store of the same file is inside too`() async throws {
+    let stage = try Stage()
+    let policy = BreakerPolicy(maxConcurrent: 1)
+    let stores = (0..<3).map { _ in stage.sharedStore() }
+    let breakers = try stores.map { try $0.breaker("api", policy: policy) }
+    @Sendable func isBusy(_ breaker: Breaker) -> Bool { (try? breaker.acquire()) == nil }
+    for breaker in breakers { try breaker.run {} }
+    for (outer, inner) in [(breakers[0], breakers[1]), (breakers[1], breakers[0])] {
+      try outer.run { () throws in
+        try inner.run { () throws in
+          try outer.run { #expect(inner.snapshot().limit?.unitsInUse == 1) }
+          #expect(try inner.acquire().environment == outer.acquire().environment)
+          #expect(try !inner.acquire().environment.isEmpty)
+          // A thread of its own is not inside.
+          let threads = Threads()
+          threads.start { #expect(isBusy(inner) && isBusy(outer)) }
+          threads.join()
+        }
+        #expect(outer.snapshot().limit?.unitsInUse == 1)
+      }
+      try await outer.run { () async throws in
+        try await inner.run { () async throws in
+          #expect(outer.snapshot().limit?.unitsInUse == 1)
+        }
+      }
+      #expect(outer.snapshot().limit?.unitsInUse == 0)
+    }
+    // The room of a store that is closed is its own.
+    let permit = try await breakers[0].acquire().shared()
+    stores[2].close()
+    #expect(isBusy(breakers[1]))
+    permit.succeed()
+    #expect(!isBusy(breakers[1]))
+  }
+
   @Test func `a permit inside of calls names all of them to a command`() throws {
     let store = try Stage().sharedStore()
     let policy = BreakerPolicy(maxConcurrent: 1)

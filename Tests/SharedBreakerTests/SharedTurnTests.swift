@@ -21,7 +21,7 @@ import Testing
   }
 
   private func turn(of breaker: Breaker) throws -> CallTurn {
-    guard case .waits(let turn)? = try breaker.beginTurn(mayWait: true, insideOf: []) else {
+    guard case .waits(let turn)? = try breaker.beginTurn(mayWait: true) else {
       Issue.record("there was no need to wait")
       throw CancellationError()
     }

@@ -2,32 +2,16 @@ import ControlKit
 import Glibc
 import SharedBreaker
 import TestSupport
+import TortureReferee
 
 /// Ends the process like a command.
 private func end(_ ending: Ending) -> Never { exit(ending.code) }
 
-private func number(_ text: String, of option: String) throws -> Int {
-  guard let number = Int(text), number >= 0 else {
-    throw SupportError("\(option) \(text): give a number")
-  }
-  return number
-}
-
 private func torture(_ arguments: [String]) throws -> Bool {
-  var torture = Torture(
-    seconds: 60, seed: .random(in: 0...999_999_999), only: nil,
-    directory: "/tmp/shared-breaker-torture.\(getpid())")
-  var rest = arguments[...]
-  while let word = rest.popFirst() {
-    guard let value = rest.popFirst() else { throw SupportError("\(word) needs a value") }
-    switch word {
-    case "--seconds": torture.seconds = try number(value, of: word)
-    case "--seed": torture.seed = UInt64(try number(value, of: word))
-    case "--phase": torture.only = try number(value, of: word)
-    case "--directory": torture.directory = value
-    default: throw SupportError("there is no option \(word)")
-    }
-  }
+  let options = try TortureOptions(arguments, others: ["--directory"])
+  let torture = Torture(
+    options: options,
+    directory: options.others["--directory"]?.last ?? "/tmp/shared-breaker-torture.\(getpid())")
   Interruption.listen()
   do {
     return try torture.run()
@@ -55,7 +39,5 @@ do {
     exit(try torture(arguments) ? 0 : 1)
   }
 } catch {
-  let bytes = Array("torture: \(error)\n".utf8)
-  _ = unsafe write(2, bytes, bytes.count)
-  exit(2)
+  TortureOptions.complain(error)
 }

@@ -158,8 +158,9 @@ package struct FleetRegister: Sendable, Hashable {
 /// Repairs the stamps that a host gave while its clock was far ahead, and that no other host accepts.
 ///
 /// A command of this host gets the stamp that it should have had. The clock that counts from the boot
-/// tells when it was given, whatever the wall clock said then. A command of another host with such a
-/// stamp is forgotten, because nobody else follows it.
+/// tells when it was given, whatever the wall clock said then. It stays later than every command that
+/// was given before: the host may have known that one, and have kept only its own, later one. A
+/// command of another host with such a stamp is forgotten, because nobody else follows it.
 package struct FleetCorrection: Sendable, Hashable {
   private struct Stamp: Sendable, Hashable {
     var stamp: Int64
@@ -168,16 +169,18 @@ package struct FleetCorrection: Sendable, Hashable {
 
   private var stamps: [Int64: Stamp] = [:]
 
-  /// The highest stamp that any command has after the repair; 0 if none is left.
+  /// The highest stamp that any command has after the repair, also of the fleet; 0 if none is left.
   package private(set) var highest: Int64
 
   /// - Parameters:
   ///   - orders: The commands that the host remembers, and those that it has not told the others yet.
+  ///   - others: The commands that the fleet remembers.
   ///   - latest: The highest stamp that a command can have.
   ///   - host: The host itself.
   ///   - now: The time, on clocks that are right by now.
   package init(
-    _ orders: some Sequence<FleetOrder>, above latest: Int64, of host: String, at now: Moment
+    _ orders: some Sequence<FleetOrder>, knowing others: some Sequence<FleetOrder>,
+    above latest: Int64, of host: String, at now: Moment
   ) {
     highest = 0
     var wrong: [FleetOrder] = []
@@ -188,13 +191,21 @@ package struct FleetCorrection: Sendable, Hashable {
         wrong.append(order)
       }
     }
+    var earlier = others.filter { $0.stamp <= latest }
+      .sorted { $0.age(at: now) > $1.age(at: now) }[...]
     for order in wrong.sorted(by: { $0.stamp < $1.stamp }) where stamps[order.stamp] == nil {
+      while let other = earlier.first, other.age(at: now) >= order.age(at: now) {
+        highest = max(highest, other.stamp)
+        earlier.removeFirst()
+      }
       let passed = order.age(at: now).inNanoseconds / 1_000_000
       let given = min(
         order.givenAt.wallMilliseconds, now.wallMilliseconds.subtractingSaturating(passed))
       highest = max(highest + 1, given)
       stamps[order.stamp] = Stamp(stamp: highest, wallMilliseconds: given)
     }
+    // The next command of this host is later than all that it has read.
+    highest = earlier.reduce(highest) { max($0, $1.stamp) }
   }
 
   /// A command with a right stamp; nil if it is to be forgotten.

@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// The users who have told this relay over its socket what they are about to command.
 ///
-/// The kernel has named them, so a command that is found in the store later and says just that is
-/// theirs. Whoever announces the command of somebody else only lays it at their own door.
+/// The kernel has named them, so a command that was given just after it was announced is theirs. A
+/// user who announces a command that somebody else then gives is named for it instead of them.
 package final class CommandGivers: Sendable {
   private struct Announcement {
     var user: String
@@ -13,10 +13,12 @@ package final class CommandGivers: Sendable {
 
     /// How often each breaker is named.
     var names: [String: Int]
+    var size: Int
     var at: ContinuousClock.Instant
 
-    func has(_ command: FleetCommand) -> Bool {
-      names[command.name] != nil && giving.announces(command)
+    func has(_ command: FleetCommand, givenAt instant: ContinuousClock.Instant) -> Bool {
+      at <= instant && instant <= at + CommandGivers.longestPause
+        && names[command.name] != nil && giving.announces(command)
     }
   }
 
@@ -24,43 +26,61 @@ package final class CommandGivers: Sendable {
 
   private let announcements = Mutex<[Announcement]>([])
 
-  /// How many names of breakers are remembered of one user, and of how many users.
-  private static let roomForNames = 100_000
-  private static let roomForUsers = 16
+  /// How many bytes are remembered of one user.
+  package static let roomForUser = 16 << 20
 
-  /// A program that has not given its command by then has failed, or was stopped for too long.
-  private static let patience = Duration.seconds(86_400)
+  /// How many users are remembered.
+  package static let roomForUsers = 16
+
+  /// How much later than it was announced a command may be given.
+  ///
+  /// A program can fail after it has announced a command. Without this limit, anybody who can write to
+  /// the store could give the same command in the name of its user.
+  package static let longestPause = Duration.seconds(600)
+
+  /// How long an announcement is remembered while the server takes no commands.
+  package static let patience = Duration.seconds(86_400)
 
   /// Notes what a user is about to command.
   ///
-  /// What there is no room for is given all the same, and nobody has verified it.
+  /// If there is no room for an announcement, the command goes out without a verified user.
   package func note(_ giving: FleetGiving, by user: String, at now: ContinuousClock.Instant = .now)
   {
+    guard !giving.names.isEmpty else { return }
+    // As long as the stores of all hosts keep it, or what is signed would differ from what they have.
     let user = FleetGiver(said: "", verifiedUser: user, host: "").verifiedUser ?? user
     let names = Dictionary(giving.names.map { ($0, 1) }, uniquingKeysWith: +)
     var giving = giving
     giving.names = []
-    let announcement = Announcement(user: user, giving: giving, names: names, at: now)
+    // The numbers are about what the containers take besides.
+    let size =
+      names.keys.reduce(256 + giving.deed.utf8.count + (giving.reason?.utf8.count ?? 0)) {
+        $0 + $1.utf8.count + 64
+      }
+    let announcement = Announcement(
+      user: user, giving: giving, names: names, size: size, at: now)
     announcements.withLock { all in
       all.removeAll { $0.at + Self.patience < now }
-      let known = all.filter { $0.user == user }.reduce(0) { $0 + $1.names.count }
+      let taken = all.filter { $0.user == user }.reduce(0) { $0 + $1.size }
       let users = Set(all.map(\.user)).union([user])
-      guard known + names.count <= Self.roomForNames, users.count <= Self.roomForUsers else {
-        return
-      }
+      guard taken + size <= Self.roomForUser, users.count <= Self.roomForUsers else { return }
       all.append(announcement)
     }
   }
 
-  /// The user who has announced a command; nil if nobody has.
-  package func user(of command: FleetCommand) -> String? {
-    announcements.withLock { all in all.first { $0.has(command) }?.user }
+  /// The user who has announced a command, whose age is that of now; nil if nobody has.
+  package func user(
+    of command: FleetCommand, at now: ContinuousClock.Instant = .now
+  ) -> String? {
+    announcements.withLock { all in
+      all.first { $0.has(command, givenAt: now - command.age) }?.user
+    }
   }
 
   /// Notes that a command was told, so that the same one needs a new announcement.
-  package func told(_ command: FleetCommand) {
+  package func told(_ command: FleetCommand, at now: ContinuousClock.Instant = .now) {
     announcements.withLock { all in
-      let place = all.firstIndex { $0.has(command) }
+      let place = all.firstIndex { $0.has(command, givenAt: now - command.age) }
       guard let place, let count = all[place].names[command.name] else { return }
       all[place].names[command.name] = count > 1 ? count - 1 : nil
       if all[place].names.isEmpty { all.remove(at: place) }

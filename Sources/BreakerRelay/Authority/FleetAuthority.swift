@@ -14,10 +14,18 @@ package struct FleetAuthority: Sendable, Hashable {
   /// The hosts whose commands this host obeys; nil for those of every host.
   package let obeyed: Set<String>?
 
+  /// The keys that have to sign a command for this host to obey it; none if no command needs one.
+  private let obeyedKeys: [CommandKeyName]
+
+  /// The key with which this host signs its commands; nil if it has none.
+  private let commandKey: CommandKey?
+
   package init(
     fleet: String, keys: [FleetKey] = [], acceptsUnsigned: Bool = false,
-    obeyed: Set<String>? = nil
+    obeyed: Set<String>? = nil, obeyedKeys: [CommandKeyName] = [], commandKey: CommandKey? = nil
   ) {
+    self.obeyedKeys = obeyedKeys
+    self.commandKey = commandKey
     self.fleet = fleet
     self.keys = keys
     self.acceptsUnsigned = acceptsUnsigned
@@ -29,6 +37,26 @@ package struct FleetAuthority: Sendable, Hashable {
 
   /// The names of the keys, the one that signs first.
   package var keyNames: [String] { keys.map(\.id) }
+
+  /// Whose commands this host obeys, in words; nil for those of every host.
+  package var obeyedWords: [String]? {
+    guard obeyed != nil || !obeyedKeys.isEmpty else { return nil }
+    return (obeyed ?? []).sorted() + obeyedKeys.map { "key \($0.short)" }
+  }
+
+  /// Why a command of a host, which is this one, could not go out; nil if it could.
+  package func complaint(aboutCommandsOf host: String) -> String? {
+    if let obeyed, !obeyed.contains(host) {
+      let hosts = obeyed.sorted().prefix(4).joined(separator: ", ")
+      let more = obeyed.count > 4 ? " and others" : ""
+      return "host \(host) may not command the fleet: give it on \(hosts)\(more)"
+    }
+    guard obeyedKeys.isEmpty || commandKey.map({ obeyedKeys.contains($0.name) }) ?? false else {
+      return "host \(host) has no key that the fleet obeys (--command-key-file): give it on a host"
+        + " that has one"
+    }
+    return nil
+  }
 
   /// What is known of who has said something.
   package enum Proof: Sendable, Hashable {
@@ -145,31 +173,70 @@ extension FleetAuthority {
     var command = command
     let given = max(0, now - DurationText.milliseconds(command.age))
     for (aspect, part) in command.byAspect {
-      command.seals[aspect] = seal(.command, Self.values(part, aspect, given: given)).map {
-        "\(given):\($0)"
+      let values = Self.values(part, aspect, given: given)
+      guard let seal = seal(.command, values) else { continue }
+      let word = commandKey.flatMap { key in
+        key.code(of: text(.command, values)).map { ":\(key.name.short):\($0)" }
       }
+      command.seals[aspect] = "\(given):\(seal)\(word ?? "")"
     }
     return command
   }
 
-  /// What is known of who has given a command, and how long ago it was given at least.
+  /// The seal of one aspect of a command: when it was given, the seal with the fleet's key, and which
+  /// command key has signed it with which code.
+  private struct CommandSeal {
+    var given: Int64
+    var seal: String
+    var signature: (key: String, code: String)?
+
+    init?(_ text: String) {
+      let words = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+      guard words.count == 3 || words.count == 5, let given = ServerClock.time(words[0]) else {
+        return nil
+      }
+      self.given = given
+      seal = "\(words[1]):\(words[2])"
+      if words.count == 5 { signature = (words[3], words[4]) }
+    }
+  }
+
+  /// Whether a key that this host obeys has signed every part of a command.
+  private func isOrdered(_ command: FleetCommand) -> Bool {
+    guard !obeyedKeys.isEmpty else { return true }
+    let parts = command.byAspect
+    return !parts.isEmpty
+      && parts.allSatisfy { aspect, part in
+        guard let seal = command.seals[aspect].flatMap({ CommandSeal($0) }),
+          let (name, code) = seal.signature
+        else { return false }
+        let text = text(.command, Self.values(part, aspect, given: seal.given))
+        return obeyedKeys.contains { $0.short == name && $0.accepts(code, of: text) }
+      }
+  }
+
+  /// What is known of who has given a command, and how long ago it was given.
+  ///
+  /// If it is signed, only that counts: what else is written beside it anybody may have changed, to
+  /// make it seem too old.
   package func proof(of command: FleetCommand, at now: Int64) -> (proof: Proof, age: Duration) {
     guard isOn else { return (.unchecked, command.age) }
-    var age = command.age
+    var age = Duration.zero
     var proofs: Set<Proof> = []
     for (aspect, part) in command.byAspect {
-      let words = command.seals[aspect]?.split(separator: ":", maxSplits: 1)
-      guard let words, words.count == 2, let given = ServerClock.time(words[0]) else {
+      guard let seal = command.seals[aspect].flatMap({ CommandSeal($0) }) else {
         proofs.insert(command.seals[aspect] == nil ? .unsigned : .wrong)
         continue
       }
-      let values = Self.values(part, aspect, given: given)
-      proofs.insert(proof(seal: String(words[1]), .command, values))
-      age = max(age, .milliseconds(max(0, now - given)))
+      let values = Self.values(part, aspect, given: seal.given)
+      proofs.insert(proof(seal: seal.seal, .command, values))
+      age = max(age, .milliseconds(max(0, now - seal.given)))
     }
-    let worst: Proof? = [.wrong, .unsigned].first { proofs.contains($0) }
+    if let worst = [Proof.wrong, .unsigned].first(where: { proofs.contains($0) }) {
+      return (worst, command.age)
+    }
     // A command about nothing has no part that could be signed.
-    return (worst ?? (proofs.isEmpty ? .unsigned : .proven), age)
+    return proofs.isEmpty ? (.unsigned, command.age) : (.proven, age)
   }
 
   /// A command that this host may carry out, with the age that it really has.
@@ -180,17 +247,26 @@ extension FleetAuthority {
       throw Refusal(
         .authority, host: command.host, "host \(command.host) may not command this one (--obey)")
     }
+    guard isOrdered(command) else {
+      throw Refusal(
+        .authority, host: command.host,
+        "no key that this host obeys has signed it (--obey): give it on a host with such a key")
+    }
     var command = command
     command.age = age
     command.isProven = proof == .proven
     return command
   }
 
-  /// Whether the key that signs now has signed a command.
+  /// Whether the keys that sign now have signed a command of this host.
+  ///
+  /// A host that has no command key any more leaves what it has signed with one as it is.
   func isCurrent(_ command: FleetCommand) -> Bool {
     guard let key = keys.first else { return true }
     return command.byAspect.keys.allSatisfy { aspect in
-      command.seals[aspect]?.split(separator: ":").dropFirst().first.map { $0 == key.id } ?? false
+      guard let seal = command.seals[aspect].flatMap({ CommandSeal($0) }) else { return false }
+      let isOrdered = commandKey.map { $0.name.short == seal.signature?.key } ?? true
+      return isOrdered && seal.seal.hasPrefix(key.id + ":")
     }
   }
 

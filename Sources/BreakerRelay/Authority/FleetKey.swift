@@ -16,27 +16,16 @@ package struct FleetKey: Sendable, Hashable {
 
   /// Reads a secret in hexadecimal; nil if it is none.
   package init?(hexadecimal text: some StringProtocol) {
-    let digits = Array(text.utf8)
-    guard digits.count % 2 == 0, (Self.shortest...Self.longest).contains(digits.count / 2) else {
-      return nil
-    }
-    var bytes: [UInt8] = []
-    for place in stride(from: 0, to: digits.count, by: 2) {
-      guard let high = Self.value(digits[place]), let low = Self.value(digits[place + 1]) else {
-        return nil
-      }
-      bytes.append(high << 4 | low)
-    }
-    guard let digest = Self.digest(of: Array("the name of a key".utf8), with: bytes) else {
-      return nil
-    }
+    guard let bytes = Digest.bytes(text), (Self.shortest...Self.longest).contains(bytes.count)
+    else { return nil }
+    guard let digest = Digest.keyed(bytes, Array("the name of a key".utf8)) else { return nil }
     secret = bytes
-    id = Self.hexadecimal(digest.prefix(4))
+    id = Digest.hexadecimal(digest.prefix(4))
   }
 
   /// The code by which whoever has the secret recognizes a text, in hexadecimal.
   package func code(of text: SignedText) -> String? {
-    Self.digest(of: text.bytes, with: secret).map { Self.hexadecimal($0) }
+    Digest.keyed(secret, text.bytes).map { Digest.hexadecimal($0) }
   }
 
   /// Whether a code is that of a text; how long that takes tells nothing about the right one.
@@ -45,13 +34,29 @@ package struct FleetKey: Sendable, Hashable {
     let given = Array(code.utf8)
     return unsafe given.count == right.count && CRYPTO_memcmp(given, right, right.count) == 0
   }
+}
 
-  private static func digest(of bytes: [UInt8], with secret: [UInt8]) -> [UInt8]? {
+/// Digests by OpenSSL, and bytes in hexadecimal.
+enum Digest {
+  /// HMAC-SHA-256 of bytes.
+  static func keyed(_ secret: [UInt8], _ bytes: [UInt8]) -> [UInt8]? {
     var digest = [UInt8](repeating: 0, count: 32)
     var count: UInt32 = 0
     let done = unsafe HMAC(
       EVP_sha256(), secret, Int32(secret.count), bytes, bytes.count, &digest, &count)
     return unsafe done != nil && count == 32 ? digest : nil
+  }
+
+  /// The bytes that digits stand for; nil if they are no whole bytes.
+  static func bytes(_ text: some StringProtocol) -> [UInt8]? {
+    let digits = Array(text.utf8)
+    guard digits.count % 2 == 0 else { return nil }
+    var bytes: [UInt8] = []
+    for place in stride(from: 0, to: digits.count, by: 2) {
+      guard let high = value(digits[place]), let low = value(digits[place + 1]) else { return nil }
+      bytes.append(high << 4 | low)
+    }
+    return bytes
   }
 
   private static func value(_ digit: UInt8) -> UInt8? {
@@ -63,10 +68,26 @@ package struct FleetKey: Sendable, Hashable {
     }
   }
 
-  private static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
+  static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
     let digits = Array("0123456789abcdef".utf8)
     let text = bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
     return String(decoding: text, as: UTF8.self)
+  }
+}
+
+/// What the server keeps somewhere, as its scripts recognize it: they can tell the SHA-1 digest of
+/// anything, also of what is not text.
+struct ServerDigest: Sendable, Hashable {
+  let text: String
+
+  /// The digest of an answer; nil if it has no bytes.
+  init?(_ answer: RedisReply) {
+    guard case .bytes(let bytes) = answer else { return nil }
+    var digest = [UInt8](repeating: 0, count: 20)
+    var count: UInt32 = 0
+    let done = unsafe EVP_Digest(bytes, bytes.count, &digest, &count, EVP_sha1(), nil)
+    guard done == 1, count == 20 else { return nil }
+    text = Digest.hexadecimal(digest)
   }
 }
 
@@ -100,26 +121,45 @@ enum KeyFile {
   /// - Throws: `UsageError` if the file cannot be used, or if others could read or change it.
   static func keys(at path: String) throws(UsageError) -> [FleetKey] {
     let name = "the key file '\(OutsideText.quoted(path))'"
+    let keys = try secrets(at: path, name) { FleetKey(hexadecimal: $0) }
+    guard (1...2).contains(keys.count), Set(keys).count == keys.count else {
+      let count = CountedNoun.text(keys.count, "key")
+      throw UsageError(
+        "\(name) has \(count)\(Set(keys).count < keys.count ? ", the same twice" : "")",
+        "write one key, or two different ones while you replace it")
+    }
+    return keys
+  }
+
+  /// The key with which a host signs its commands, in a file like the other.
+  static func commandKey(at path: String) throws(UsageError) -> CommandKey {
+    let name = "the command key file '\(OutsideText.quoted(path))'"
+    let keys = try secrets(at: path, name) { CommandKey(hexadecimal: $0) }
+    guard keys.count == 1 else {
+      throw UsageError(
+        "\(name) has \(CountedNoun.text(keys.count, "key"))",
+        "write one key; while you replace it, --obey names both")
+    }
+    return keys[0]
+  }
+
+  private static func secrets<Key>(
+    at path: String, _ name: String, _ read: (Substring) -> Key?
+  ) throws(UsageError) -> [Key] {
     let text = try text(of: path, name)
-    var keys: [FleetKey] = []
+    var keys: [Key] = []
     for (number, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
       .enumerated()
     {
       let words = line.split { $0 == " " || $0 == "\t" || $0 == "\r" }
       guard let word = words.first, word.first != "#" else { continue }
-      guard words.count == 1, let key = FleetKey(hexadecimal: word) else {
+      guard words.count == 1, let key = read(word) else {
         // The line may be a secret with a typing error, so it is not shown.
         throw UsageError(
           "line \(number + 1) of \(name) is no key",
           "write 64 hexadecimal digits there, as 'openssl rand -hex 32' makes them")
       }
       keys.append(key)
-    }
-    guard (1...2).contains(keys.count), Set(keys).count == keys.count else {
-      let count = CountedNoun.text(keys.count, "key")
-      throw UsageError(
-        "\(name) has \(count)\(Set(keys).count < keys.count ? ", the same twice" : "")",
-        "write one key, or two different ones while you replace it")
     }
     return keys
   }

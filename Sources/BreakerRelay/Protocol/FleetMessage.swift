@@ -120,10 +120,9 @@ extension FleetMessage {
     do throws(Refusal) {
       let proof = authority.proof(fields: values)
       if values["v"] == Self.version { try authority.demand(proof) }
-      // Whoever sends a message again cannot make it younger.
+      // Whoever sends a message again can make it neither younger nor older.
       let sent = proof == .proven ? values["t"].flatMap { ServerClock.time($0) } : nil
-      let first = min(time, sent ?? time)
-      try self.init(values, delay: .milliseconds(max(0, now - first)), at: now)
+      try self.init(values, delay: .milliseconds(max(0, now - (sent ?? time))), at: now)
       sentAt = sent
       if case .command(let command) = content {
         content = .command(try authority.checked(command, at: now))

@@ -54,13 +54,20 @@ package enum FleetScripts {
 
   /// Appends a message to the stream, with the next number.
   ///
-  /// The stream comes first, so that nothing changes if the server has no memory left.
+  /// The stream comes first, so that nothing changes if the server has no memory left. An entry with
+  /// the last possible name leaves no room for others, so the stream begins again without it.
   private static let append = """
     local function append(limit, ...)
       local last = tonumber(redis.call('GET', KEYS[2])) or 0
-      if last < 0 or last >= 9007199254740992 then last = 0 end
-      local n = string.format('%.0f', last + 1)
-      redis.call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'v', '1', 'n', n, ...)
+      if not (last >= 0 and last < 9007199254740992) then last = 0 end
+      local n = string.format('%.0f', math.floor(last) + 1)
+      local added = redis.pcall('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'v', '1', 'n', n, ...)
+      if type(added) == 'table' and added.err then
+        if string.find(added.err, 'exhausted') or string.find(added.err, 'equal or smaller') then
+          redis.call('DEL', KEYS[1])
+        end
+        redis.call('XADD', KEYS[1], 'MAXLEN', '~', limit, '*', 'v', '1', 'n', n, ...)
+      end
       redis.call('SET', KEYS[2], n)
       return n
     end
@@ -70,9 +77,12 @@ package enum FleetScripts {
   /// Shows that a host is alive.
   ///
   /// It answers with the time, the epoch, the number of the latest message and how many hosts were
-  /// seen recently; or with `taken` and the other store's lineage if another relay uses the name. A
-  /// relay that has just started may replace an earlier one of the same store. A run that has been
-  /// seen before may not: if the name is another run's now, the host was copied.
+  /// seen recently; or, if another relay uses the name, with `taken`, the other store's lineage, what
+  /// it says about itself and the time. A relay that has just started may replace an earlier one of
+  /// the same store. A run that has been seen before may not: if the name is another run's now, the
+  /// host was copied. A relay that has found the other description not to count replaces it.
+  ///
+  /// An epoch that no relay can have written counts as lost.
   ///
   /// A beat may have waited in a server that was stopped, so it is as old as its sending.
   ///
@@ -82,23 +92,26 @@ package enum FleetScripts {
   ///
   /// - Keys: count, epoch, hosts, the host's own, stream.
   /// - Arguments: the host, its plain description, its lineage, its run, how many milliseconds a host
-  ///   may be silent, a new epoch, whether this run has been seen before, when the beat was sent;
-  ///   then, if the host has read the state, the epoch, number and entry up to which it has read, and
-  ///   the description that says so.
+  ///   may be silent, a new epoch, whether this run has been seen before (1 or 0; 2 if another
+  ///   description does not count), when the beat was sent; then, if the host has read the state, the
+  ///   epoch, number and entry up to which it has read, and the description that says so.
   package static let beat =
     now + """
       local own = redis.call('HGET', KEYS[4], '')
       local before = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '0')
-      if own then
+      if own and ARGV[7] ~= '2' then
         local seen = before
         local run = string.match(own, '"run":"(%x+)"')
         local lineage = string.match(own, '"lineage":"(%x+)"')
         local isOther = lineage ~= ARGV[3] or ARGV[7] == '1'
         if run ~= ARGV[4] and isOther and now - seen < tonumber(ARGV[5]) then
-          return {'taken', lineage or ''}
+          return {'taken', lineage or '', string.sub(own, 1, 4096), string.format('%.0f', now)}
         end
       end
-      redis.call('SET', KEYS[2], ARGV[6], 'NX')
+      local epoch = redis.call('GET', KEYS[2])
+      if not epoch or #epoch > 64 or not string.find(epoch, '^%w+$') then
+        redis.call('SET', KEYS[2], ARGV[6])
+      end
       local seen = math.min(now, tonumber(ARGV[8]))
       if before > seen and before <= now then seen = before end
       if now - seen > 86400000 then seen = now end
@@ -167,14 +180,14 @@ package enum FleetScripts {
   /// if the server knows it already; or with an exclamation mark, which cannot be a host, if the stamp
   /// is more than a day ahead of the server's clock, so that other hosts would refuse it. A known
   /// command whose stamp is also ahead of the asking host's clock is invalid and is replaced. So is
-  /// one that the asking host has found to be wrongly signed, if it is still the same. With the
-  /// command, the server keeps the number of its message.
+  /// one that the asking host has found to be wrongly signed or damaged, if its SHA-1 digest is still
+  /// the same. With the command, the server keeps the number of its message.
   ///
   /// - Keys: stream, count, commands.
   /// - Arguments: about how long the stream may become, the host that gave it, lineage, breaker,
   ///   stamp, the command, its age in milliseconds, the time on the clock of the asking host, when it
   ///   was sent and the seal, which are empty if it is not signed; then each aspect, the part of the
-  ///   command about it, and what may be replaced whatever its stamp is.
+  ///   command about it, and the digest of what may be replaced whatever its stamp is.
   package static let command =
     now + append + """
       if tonumber(ARGV[5]) > now + 86400000 then return '!' end
@@ -202,7 +215,8 @@ package enum FleetScripts {
       for i = 11, #ARGV, 3 do
         local place = ARGV[4] .. '\\n' .. ARGV[i]
         local known = redis.call('HGET', KEYS[3], place)
-        if not known or known == ARGV[i + 2] or isLater(ARGV[5], ARGV[2], known) then
+        local mayReplace = known and ARGV[i + 2] ~= '' and redis.sha1hex(known) == ARGV[i + 2]
+        if not known or mayReplace or isLater(ARGV[5], ARGV[2], known) then
           if not told then told = append(ARGV[1], unpack(fields)) end
           redis.call('HSET', KEYS[3], place, ARGV[5] .. ' ' .. ARGV[2] .. ' ' .. given .. ' ' ..
             string.sub(ARGV[i + 1], 1, -2) .. ',"n":' .. told .. '}')
@@ -258,7 +272,61 @@ package enum FleetScripts {
       return string.format('%.0f', silence)
       """
 
-  static let all = [beat, evidence, command, forget, leave]
+  /// Deletes keys of a type or a size that no relay has given them, and answers with their names.
+  ///
+  /// No relay could work with them, and none has written what they hold. Of a stream, only the last
+  /// entry matters: relays that connect do not read those before it.
+  ///
+  /// - Keys: any.
+  /// - Arguments: for each key, what it has to be.
+  static let clear = """
+    local readings = {stream = {'XREVRANGE', '+', '-', 'COUNT', '1'}, text = {'GET'},
+      hash = {'HGET', ''}, host = {'HGET', ''}, set = {'ZSCORE', ''}}
+    local longest = {text = 1024, host = 4096}
+    local function isStrange(kind, answer)
+      if type(answer) == 'table' and answer.err then
+        return string.find(answer.err, 'WRONGTYPE') ~= nil
+      end
+      if kind ~= 'stream' then return answer and longest[kind] and #answer > longest[kind] end
+      local fields = answer[1] and answer[1][2] or {}
+      if #fields > 64 then return true end
+      local bytes = 0
+      for _, text in ipairs(fields) do bytes = bytes + #text end
+      return bytes > 1048576
+    end
+    local cleared = {}
+    for i, key in ipairs(KEYS) do
+      local words = readings[ARGV[i]]
+      if isStrange(ARGV[i], redis.pcall(words[1], key, unpack(words, 2))) then
+        redis.call('DEL', key)
+        cleared[#cleared + 1] = key
+      end
+    end
+    return cleared
+    """
+
+  /// Reads a piece of a hash, and deletes what is longer than anything that a relay writes.
+  ///
+  /// It answers with the next cursor, fields and values, and how many it has deleted.
+  ///
+  /// - Keys: a hash.
+  /// - Arguments: the cursor, about how many fields to read, and how long a field and its value may be.
+  static let scan = """
+    local answer = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
+    local found, kept, deleted = answer[2], {}, 0
+    for i = 1, #found, 2 do
+      if #found[i] + #found[i + 1] > tonumber(ARGV[3]) then
+        redis.call('HDEL', KEYS[1], found[i])
+        deleted = deleted + 1
+      else
+        kept[#kept + 1] = found[i]
+        kept[#kept + 1] = found[i + 1]
+      end
+    end
+    return {answer[1], kept, deleted}
+    """
+
+  static let all = [beat, evidence, command, forget, leave, clear, scan]
 }
 
 /// The rights that a relay needs on the server.
@@ -277,7 +345,7 @@ package enum FleetRights {
       ["XREVRANGE", keys.stream, "+", "-"],
       ["HGET", keys.commands, ""], ["HSET", keys.commands, "", ""], ["HSCAN", keys.commands, "0"],
       ["HGET", keys.evidence, ""], ["HSET", keys.evidence, "", ""], ["HDEL", keys.evidence, ""],
-      ["HSET", keys.sealed, "", ""],
+      ["HDEL", keys.commands, ""], ["HSET", keys.sealed, "", ""], ["DEL", keys.stream],
       ["HSCAN", keys.evidence, "0"],
       ["HGET", host, ""], ["HSET", host, "", ""], ["HDEL", host, ""], ["HGETALL", host],
       ["DEL", host], ["EXPIRE", host, "1"],

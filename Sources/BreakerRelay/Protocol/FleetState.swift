@@ -19,7 +19,7 @@ package struct FleetState: Sendable {
   package private(set) var evidence: [(name: String, host: String, FleetView.Evidence)] = []
   package private(set) var refusals: [Refusal] = []
 
-  /// What the server keeps in the places of commands that are not signed as they should be.
+  /// The digests of what the server keeps in the places of commands, but nobody has to believe.
   package private(set) var replaceable: [CommandPlace: String] = [:]
 
   /// Whose word counts.
@@ -81,7 +81,16 @@ package struct FleetState: Sendable {
   /// Adds some of the commands that the server keeps.
   package mutating func take(commands pairs: [(field: RedisReply, value: RedisReply)]) {
     for (field, value) in pairs {
-      do throws(Refusal) { try take(command: field, value) } catch { note(error) }
+      do throws(Refusal) {
+        try take(command: field, value)
+      } catch {
+        note(error)
+        // A command that this version does not understand may be one of a later version.
+        guard authority.isOn, error.kind.isUnproven || error.kind == .unreadable,
+          let (name, aspect) = Self.place(field)
+        else { continue }
+        replaceable[CommandPlace(name: name, aspect: aspect)] = ServerDigest(value)?.text
+      }
     }
   }
 
@@ -129,13 +138,10 @@ package struct FleetState: Sendable {
       command.age = .milliseconds(max(0, now - given))
       guard command.byAspect[aspect] == command else { throw Self.unreadable("a command") }
       let place = CommandPlace(name: name, aspect: aspect)
-      do throws(Refusal) {
-        command = try authority.checked(command, at: now)
-      } catch {
-        if error.kind.isUnproven { replaceable[place] = value.text }
-        throw error
+      command = try authority.checked(command, at: now)
+      if host == self.host, !authority.isCurrent(command) {
+        replaceable[place] = ServerDigest(value)?.text
       }
-      if host == self.host, !authority.isCurrent(command) { replaceable[place] = value.text }
       guard commands.count < Self.roomForCommands else {
         throw Refusal(.room, host: host, "the server keeps more commands than a relay reads")
       }

@@ -24,6 +24,9 @@ package struct HostText: Sendable, Hashable {
   /// The seal of the list of commands that the host has refused; nil if there is none.
   package var refusals: String?
 
+  /// The latest commands that the host has dealt with; nil if it is not signed.
+  package var heard: HeardCommands?
+
   package init(
     lineage: String, run: String, since: BreakerTimestamp, skew: Int64? = nil,
     position: FleetPosition? = nil
@@ -50,6 +53,7 @@ package struct HostText: Sendable, Hashable {
     ]
     if !keys.isEmpty { members.append(.init("keys", .string(keys.joined(separator: " ")))) }
     if let sentAt { members.append(.init("sent", .integer(sentAt))) }
+    if let heard { members.append(.init("heard", .string(heard.text))) }
     if let refusals { members.append(.init("refusals", .string(refusals))) }
     if let skew { members.append(.init("skew_ms", .integer(skew))) }
     if let position {
@@ -59,9 +63,6 @@ package struct HostText: Sendable, Hashable {
     }
     return JSONValue.object(members).text
   }
-
-  /// The lineage in a description; nil if there is none.
-  package static func lineage(in text: String) -> String? { HostDescription(text)?.lineage }
 }
 
 /// What is known of a host from its description, which another version may have written.
@@ -92,6 +93,9 @@ package struct HostDescription: Sendable, Hashable {
   /// The seal of the list of commands that the host has refused.
   package var refusals: String?
 
+  /// The latest commands that the host has dealt with; nil if it does not tell.
+  package var heard: HeardCommands?
+
   /// Reads a description; nil if it makes no sense.
   package init?(
     _ text: String, of host: String = "",
@@ -112,6 +116,30 @@ package struct HostDescription: Sendable, Hashable {
     keys = (fields.text("keys") ?? "").split(separator: " ").prefix(4).map(String.init)
     sentAt = fields.number("sent").flatMap { (0...ServerClock.latest).contains($0) ? $0 : nil }
     refusals = fields.text("refusals")
+    heard = fields.text("heard").flatMap { HeardCommands($0) }
+  }
+
+  /// Whether a relay has written it lately, so that the name is that relay's.
+  ///
+  /// Without a signature only the server says when that was.
+  package func isAtWork(
+    at now: Int64, within silence: Int64, to authority: FleetAuthority
+  ) -> Bool {
+    guard authority.accepts(proof) else { return false }
+    guard proof == .proven else { return true }
+    return sentAt.map { (now - $0).magnitude < silence } ?? false
+  }
+
+  /// Whether the host has carried out a command, whose message has this number in an epoch.
+  ///
+  /// If it signs what it has heard, that decides, as far as it goes back.
+  package func hasCarriedOut(
+    _ command: FleetCommand, as message: Int64, of epoch: String, at now: Int64
+  ) -> Bool {
+    if proof == .proven, !command.isForgotten, let has = heard?.has(command) {
+      return confirms && has
+    }
+    return hasRead(message, of: epoch, since: now - DurationText.milliseconds(command.age))
   }
 
   /// Whether the host has read a message of an epoch.

@@ -69,12 +69,14 @@ extension StorePlace {
   ///
   /// - Returns: The highest stamp that a command has then; 0 if there is none.
   fileprivate func correct(
-    stampsAbove latest: Int64, of host: String
+    stampsAbove latest: Int64, of host: String, knowing remembered: [FleetCommand]
   ) throws(StoreError) -> Int64 {
+    let now = now
     let registers = try registers(of: nil)
     let pending = try pendingOrders(of: nil, limit: .max).map(\.order)
     let correction = FleetCorrection(
-      registers.map(\.order) + pending, above: latest, of: host, at: now)
+      registers.map(\.order) + pending, knowing: remembered.map { FleetOrder($0, at: now) },
+      above: latest, of: host, at: now)
     try forgetOrders(stampedAbove: latest)
     for register in registers {
       guard let order = correction.corrected(register.order) else { continue }
@@ -136,7 +138,8 @@ private struct FleetHearing<Place: StorePlace> {
 
   mutating func run() throws(StoreError) {
     if let latest = request.latestStamp, fleet.stamp > latest {
-      fleet.stamp = try place.correct(stampsAbove: latest, of: fleet.host)
+      fleet.stamp = try place.correct(
+        stampsAbove: latest, of: fleet.host, knowing: request.remembered)
       hasChanged = true
       changes.hasCorrected = true
     }

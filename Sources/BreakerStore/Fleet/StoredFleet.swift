@@ -93,6 +93,9 @@ package struct FleetRequest: Sendable, Hashable {
   /// The highest stamp that a command of the fleet can have; nil if that is not known.
   package var latestStamp: Int64?
 
+  /// The commands that the fleet remembers, if stamps are to be corrected.
+  package var remembered: [FleetCommand] = []
+
   package struct Note: Sendable, Hashable {
     package var isConnected: Bool
     package var problem: String?

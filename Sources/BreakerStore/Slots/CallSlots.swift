@@ -4,6 +4,8 @@ internal import Synchronization
 /// The slots and the queue of one breaker, wherever its store keeps them.
 package protocol CallSlots: AnyObject, Sendable {
   /// Distinguishes these slots from all others that this process has used.
+  ///
+  /// All stores of this process that use one file know a breaker's slots by the same number.
   var number: UInt64 { get }
 
   /// Takes room for one call at once: no lock, and nobody is looked for; nil if that does not do.

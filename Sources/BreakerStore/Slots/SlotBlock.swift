@@ -52,40 +52,69 @@ internal import Synchronization
   @discardableResult package func end(_ held: HeldSlot) -> Bool {
     guard held.block == number, let own = owners.ownAgain,
       UInt32(truncatingIfNeeded: unsafe sb_load(line(held.index, .serial))) == held.serial,
-      giveBack(held.index, SlotWord(takenBy: own, held.priority))
+      giveBack(held.index, SlotWord(takenBy: own, held.priority)) || giveBackOfAnother(held)
     else { return false }
     // Rule of order 27: a slot becomes free before it is looked who waits.
-    if gate.has(GateWord.ordinaryWaits | GateWord.backgroundWaits | GateWord.isNarrowed) {
-      settle()
-    }
+    if isAwaited { settle() }
     return true
+  }
+
+  /// Whether somebody may wait for room, so that the end of a call wakes them.
+  @inline(__always) package var isAwaited: Bool {
+    gate.has(GateWord.ordinaryWaits | GateWord.backgroundWaits | GateWord.isNarrowed)
   }
 }
 
 /// Calls inside of calls.
 extension SlotBlock {
   package func isUnderWay(_ held: HeldSlot) -> Bool {
-    held.block == number && isTaken(held.index, by: owners.own, serial: held.serial)
+    held.block == number && ownerOfThisProcess(of: held) != nil
   }
 
   package func isUnderWay(_ inherited: InheritedSlot) -> Bool {
     inherited.breaker == breaker
-      && isTaken(inherited.index, by: inherited.owner, serial: inherited.serial)
+      && owner(of: inherited.index, serial: inherited.serial) == inherited.owner
       && !owners.isGone(inherited.owner)
   }
 
-  private func isTaken(_ index: Int, by owner: UInt64?, serial: UInt32) -> Bool {
+  /// Who has taken a slot, if a serial says when; nil if that call has ended.
+  private func owner(of index: Int, serial: UInt32) -> UInt64? {
     let word = word(ofSlot: index)
+<<<<<<< HEAD
+    guard !word.isFree,
+      UInt32(truncatingIfNeeded: unsafe sb_load(line(index, .serial))) == serial
+    else { return nil }
+    return word.owner
+  }
+
+  /// The owner in whose name this process has taken the slot of a call; nil if the call has ended, or is
+  /// that of another process.
+  ///
+  /// The call may have begun through another store of this process: each store is an owner by itself.
+  private func ownerOfThisProcess(of held: HeldSlot) -> UInt64? {
+    guard let owner = owner(of: held.index, serial: held.serial),
+      owner == owners.own || ProcessSlots.has(owner)
+    else { return nil }
+    return owner
+  }
+
+  /// Frees the slots of a call that this process began as another owner, such as before its store used
+  /// another file for a while.
+  @inline(never) private func giveBackOfAnother(_ held: HeldSlot) -> Bool {
+    guard let owner = ownerOfThisProcess(of: held) else { return false }
+    return giveBack(held.index, SlotWord(takenBy: owner, held.priority))
+=======
     // The opposite order of `begin`: a slot that its owner is taking again still has the old serial.
     guard !word.isFree, word.owner == owner, unsafe sb_load(line(index, .units)) != 0 else {
       return false
     }
     return UInt32(truncatingIfNeeded: unsafe sb_load(line(index, .serial))) == serial
+>>>>>>> limits
   }
 
   package func inheritance(of held: HeldSlot) -> InheritedSlot? {
-    guard isUnderWay(held), let own = owners.own else { return nil }
-    return InheritedSlot(breaker: breaker, owner: own, index: held.index, serial: held.serial)
+    guard held.block == number, let owner = ownerOfThisProcess(of: held) else { return nil }
+    return InheritedSlot(breaker: breaker, owner: owner, index: held.index, serial: held.serial)
   }
 }
 
@@ -327,11 +356,11 @@ extension SlotBlock {
     case ringer
   }
 
-  func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
+  @inline(__always) func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
     unsafe mapping.word(word.rawValue * 8)
   }
 
-  func line(_ index: Int, _ word: LineWord) -> UnsafeMutablePointer<UInt64> {
+  @inline(__always) func line(_ index: Int, _ word: LineWord) -> UnsafeMutablePointer<UInt64> {
     unsafe mapping.word(SlotFile.offsetOfSlots + index * SlotFile.bytesOfLine + word.rawValue * 8)
   }
 
@@ -346,7 +375,7 @@ extension SlotBlock {
       SlotFile.offsetOfWaiters + index * SlotFile.bytesOfLine + word.rawValue * 8)
   }
 
-  var gate: GateWord { GateWord(bits: unsafe sb_see(header(.gate))) }
+  @inline(__always) var gate: GateWord { GateWord(bits: unsafe sb_see(header(.gate))) }
 
   func word(ofSlot index: Int) -> SlotWord { SlotWord(bits: unsafe sb_see(slot(index))) }
   func word(ofPlace index: Int) -> PlaceWord { PlaceWord(bits: unsafe sb_see(place(index))) }

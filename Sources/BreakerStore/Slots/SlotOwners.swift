@@ -33,7 +33,11 @@ final class SlotOwners: Sendable {
     self.identify = identify
   }
 
-  deinit { if let own { remove(own) } }
+  deinit {
+    guard let own else { return }
+    remove(own)
+    ProcessSlots.remove(own)
+  }
 
   func willFork() {
     registering.lock()
@@ -66,6 +70,7 @@ final class SlotOwners: Sendable {
       }
       self.number.store(number, ordering: .relaxed)
       self.index.store(index, ordering: .relaxed)
+      ProcessSlots.add(number)
       CleanExit.note(self)
       forkDepth.store(ForkGuard.depth, ordering: .releasing)
       return number

@@ -39,10 +39,13 @@ package final class SlotPage: Sendable {
   init(
     _ lifelines: Lifelines? = nil, identify: @escaping @Sendable () -> ProcessIdentity
   ) {
+    ProcessSlots.prepare()
     self.lifelines = lifelines
     self.identify = identify
     state = Guarded(State())
   }
+
+  deinit { state.withLock { Self.letGo(&$0) } }
 
   package func willFork() {
     lifelines?.willFork()
@@ -105,7 +108,8 @@ package final class SlotPage: Sendable {
           ?? SlotOwners(
             head, judge: OwnerJudge(of: state.place?.storePath ?? ""), identify: identify)
         state.owners = owners
-        state.blocks[id] = SlotBlock(mapping, owners, of: id)
+        state.blocks[id] = SlotBlock(
+          mapping, owners, of: id, number: ProcessSlots.number(ofBreaker: id, in: file.identity))
       }
       return state.blocks[id]
     }
@@ -121,10 +125,15 @@ package final class SlotPage: Sendable {
     if state.retired.count > CounterPage.retiredFiles {
       for mapping in state.retired.removeFirst() { mapping.beEmpty() }
     }
-    state.identity = nil
+    letGo(&state)
     state.head = nil
     state.owners = nil
     state.blocks = [:]
+  }
+
+  private static func letGo(_ state: inout State) {
+    if let identity = state.identity { ProcessSlots.leave(identity) }
+    state.identity = nil
   }
 
   /// How long to wait for a process that is creating the file: without it, a limit is not shared.
@@ -152,6 +161,7 @@ package final class SlotPage: Sendable {
     if file.identity != state.identity {
       Self.retire(&state)
       state.identity = file.identity
+      ProcessSlots.join(file.identity)
     }
     body(&state, file)
   }

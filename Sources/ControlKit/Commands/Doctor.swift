@@ -82,7 +82,7 @@ extension StoreFinding {
     if status.acceptsUnsigned {
       return warning(
         "what is not signed counts too",
-        meaning: "who can write to the server can command this host",
+        meaning: "anyone who can write to the server can command this host",
         repair: "none: leave out --unsigned accept once every host has the key")
     }
     return self

@@ -62,7 +62,8 @@ extension CommandSpec {
     if let news {
       context.follow(news, after: entries, &lines)
     } else if entries.isEmpty {
-      context.note("no history: nothing has changed in that time")
+      // Something may have changed: a store keeps only so many entries.
+      context.note("no history: no change\(since == nil ? "" : " in that time") is on record")
     }
     return .done
   }

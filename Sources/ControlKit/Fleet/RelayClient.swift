@@ -64,7 +64,7 @@ struct RelayClient {
       var size = 0
       let part = rest.prefix { name in
         size += name.utf8.count
-        return size <= FleetGiving.mostNames || size == name.utf8.count
+        return size <= FleetGiving.roomForNames || size == name.utf8.count
       }
       rest = rest.dropFirst(part.count)
       let client = RelayClient(store: path, patience: end - .now)

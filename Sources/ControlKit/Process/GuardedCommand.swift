@@ -19,6 +19,7 @@ struct GuardedCommand {
     var last: CommandJudgement?
     while true {
       let permit: Permit
+      tellOfWait()
       do throws(BreakerError) { permit = try breaker.acquire() } catch {
         guard let last, case .rejected(_, let rejection) = error else {
           return try reject(error)
@@ -41,9 +42,22 @@ struct GuardedCommand {
     }
   }
 
+  /// Tells a user at a terminal why nothing may happen for a while.
+  private func tellOfWait() {
+    // A call inside of another one may use its room.
+    guard context.console.hasTerminal, context.console.environment["SHARED_BREAKER_INSIDE"] == nil
+    else { return }
+    let snapshot = breaker.snapshot()
+    guard let patience = snapshot.policy.queueTimeout, patience > .zero,
+      let obstacle = LimitWords.obstacle(snapshot)
+    else { return }
+    say("\(obstacle): may wait for its turn for up to \(DurationText.format(patience))")
+  }
+
   /// Runs the command once, and reports the outcome to the breaker.
   private func attempt(_ permit: consuming Permit) -> CommandJudgement {
     let isUnguarded = context.warnIfUnguarded(breaker, "the command runs without its breaker")
+    if !isUnguarded { context.warnIfUnlimited(breaker) }
     let course = self.course(
       of: commandLine, timeout: timeout, environment: permit.environment,
       interval: permit.kind == .probe ? renewalInterval : nil
@@ -135,5 +149,16 @@ extension CommandContext {
     guard case .unavailable(let error) = breaker.health else { return false }
     note("\(consequence): \(error.description)")
     return true
+  }
+
+  /// Warns if the breaker has a limit, and this process cannot see the calls of others.
+  ///
+  /// Such a process keeps to the limit alone, so one that makes a single call keeps to none.
+  fileprivate func warnIfUnlimited(_ breaker: Breaker) {
+    let snapshot = breaker.snapshot()
+    guard snapshot.policy.maxConcurrent != nil, snapshot.limit == nil else { return }
+    note(
+      "the command runs without its limit: the calls under way cannot be counted in "
+        + "\(VisibleText.bare(store.path))-slots: run 'cbctl doctor'")
   }
 }

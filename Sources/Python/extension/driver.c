@@ -26,7 +26,8 @@ typedef struct {
 } Driver;
 
 // Returns an awaitable that runs the work with a permit, or if that is NULL, asks for one when it is
-// awaited. `begun` is what the permit's sb_begin() has returned. It takes over the reference to the work.
+// awaited. `begun` is what the permit's sb_begin() has returned. The reference to the work and the permit
+// belong to the awaitable then; if there is no memory for it, both are given back.
 PyObject *sb_drive(Breaker *breaker, const sb_permit *permit, int begun, PyObject *work) {
   State *state = breaker->state;
   Driver *self;
@@ -37,6 +38,8 @@ PyObject *sb_drive(Breaker *breaker, const sb_permit *permit, int begun, PyObjec
   } else {
     self = PyObject_GC_New(Driver, state->driver);
     if (!self) {
+      sb_permit unused = permit ? *permit : sb_no_permit();
+      sb_abandon(breaker, &unused);
       Py_DECREF(work);
       return NULL;
     }
@@ -296,10 +299,8 @@ static PyObject *driver_enter(PyObject *object, PyObject *unused) {
   if (!work) return NULL;
   PyObject *entering =
       sb_drive(self->breaker, self->permit.kind ? &self->permit : NULL, self->begun, work);
-  if (entering) {
-    self->permit = sb_no_permit();
-    self->phase = ENDED;
-  }
+  self->permit = sb_no_permit();
+  if (entering) self->phase = ENDED;
   return entering;
 }
 

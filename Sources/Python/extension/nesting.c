@@ -40,7 +40,8 @@ static bool prepare(Breaker *self, bool makes_it) {
 // Returns the room that the running code is inside of, whether it is still worth something or not; 0 if there is
 // none. It keeps the exception that is set.
 uint64_t sb_room_around(Breaker *self) {
-  PyObject *pending = sb_raised();
+  // Usually there is none, and nothing to keep.
+  PyObject *pending = PyErr_Occurred() ? sb_raised() : NULL;
   PyObject *answer = prepare(self, false) ? PyObject_CallNoArgs(self->get_room) : NULL;
   uint64_t room = answer ? PyLong_AsUnsignedLongLong(answer) : 0;
   Py_XDECREF(answer);
@@ -55,9 +56,11 @@ uint64_t sb_room_around(Breaker *self) {
 // Lets what the running task does be inside of the call that has some room; outside of all if that is 0. It keeps
 // the exception that is set.
 void sb_move_to(Breaker *self, uint64_t room) {
-  PyObject *pending = sb_raised();
+  PyObject *pending = PyErr_Occurred() ? sb_raised() : NULL;
   PyObject *number = prepare(self, true) ? PyLong_FromUnsignedLongLong(room) : NULL;
-  PyObject *token = number ? PyObject_CallFunctionObjArgs(self->set_room, number, NULL) : NULL;
+  PyObject *words[] = {NULL, number}, *token = NULL;
+  if (number)
+    token = PyObject_Vectorcall(self->set_room, words + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
   // Without memory, what is inside takes room of its own.
   if (!token) PyErr_Clear();
   Py_XDECREF(token);

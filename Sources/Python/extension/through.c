@@ -54,6 +54,8 @@ PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *ar
   PyObject *guarded = NULL;
   if (holder)
     guarded = PyObject_CallMethod((PyObject *)self, "_watch_generator", "OO", holder, result);
+  else
+    sb_abandon(self, &permit);
   Py_XDECREF(holder);
   Py_DECREF(result);
   return guarded;

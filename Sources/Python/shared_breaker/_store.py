@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     StoreFailure = Literal["continue_locally", "permit", "reject", "raise"]
     Entry = dict[str, Any]
+    _Variables = dict[str, ContextVar[int]]
+else:
+    _Variables = dict
 
 _CHANGES_OF_STATE = {"transition", "reset", "suspicion"}
 _STORE_FAILURES = {"continue_locally": 1, "permit": 2, "reject": 3, "raise": 4}
@@ -53,7 +56,7 @@ class Store(_extension.Store):
         _logged: dict[str, int]
         _opened_at: str
         _options: dict[str, Any]
-        _rooms: dict[str, ContextVar[int]]
+        _rooms: _Rooms
 
     def __new__(
         cls,
@@ -99,8 +102,7 @@ class Store(_extension.Store):
         self._logged = {}
         self._opened_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         self._options = options
-        # What keeps the room of the outermost call of each breaker, for each task and thread.
-        self._rooms = {}
+        self._rooms = _rooms_of(self._path())
         _stores.add(self)
         return self
 
@@ -321,6 +323,18 @@ def _program() -> str:
     return name if name not in ("", "-", "-c", "-m") else "python"
 
 
+class _Rooms(_Variables):
+    """The context variables with the room of the outermost call, by the name of its breaker."""
+
+    __slots__ = ("__weakref__",)
+
+
+def _rooms_of(path: str) -> _Rooms:
+    """Return the rooms of a file, which all stores of this process share that are open on it."""
+    return _rooms.setdefault(os.path.realpath(path), _Rooms())
+
+
+_rooms: weakref.WeakValueDictionary[str, _Rooms] = weakref.WeakValueDictionary()
 _stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
 

@@ -186,7 +186,7 @@ extension Breaker {
   ///
   /// A thread sleeps until its turn inside of `asleep`, if there is one.
   func decideCall(
-    mayWait: Bool, outers: [HeldSlot], asleep: (@Sendable (() -> Void) -> Void)? = nil
+    mayWait: Bool, outers: OuterCalls, asleep: (@Sendable (() -> Void) -> Void)? = nil
   ) throws(BreakerError) -> Decision<Ticket>? {
     if let ticket = engine.takeRoom(on: cell, claim, outers: outers) { return .permitted(ticket) }
     var request = request(probeTimeout: nil)

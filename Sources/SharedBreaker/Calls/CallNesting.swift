@@ -23,6 +23,9 @@ internal import Glibc
     }
   }
 
+  /// Makes what Swift would make when the first call uses it, which a child forked meanwhile could not.
+  static func prepare() { _ = (innermost, mayInherit) }
+
   /// What a call that is about to begin is inside of.
   enum Surroundings {
     case nothing
@@ -36,7 +39,7 @@ internal import Glibc
 
   @TaskLocal private static var innermost: Surrounding?
 
-  /// Whether no call surrounds the current code.
+  /// Whether no call of its thread or task surrounds the current code.
   static var isOutermost: Bool {
     unsafe sb_innermost()?.pointee == nil && innermost == nil && inherited.isEmpty
   }
@@ -78,7 +81,7 @@ internal import Glibc
   ///   - others: Calls that surround it besides those of its thread and task, as the caller knows.
   /// - Returns: The call, or nothing.
   static func surroundings(
-    on slots: any CallSlots, besides others: [HeldSlot] = []
+    on slots: any CallSlots, besides others: OuterCalls = OuterCalls()
   ) -> Surroundings {
     var call = unsafe sb_innermost()?.pointee
     while let inner = unsafe call {
@@ -91,7 +94,7 @@ internal import Glibc
       if slots.isUnderWay(inner.held) { return .own(inner.held) }
       surrounding = inner.outer
     }
-    for held in others where slots.isUnderWay(held) { return .own(held) }
+    if let held = others.call(on: slots) { return .own(held) }
     return inherited.contains { slots.isUnderWay($0) } ? .inherited : .nothing
   }
 
@@ -130,6 +133,28 @@ internal import Glibc
   /// The value of the variable for a command inside of more calls.
   static func text(adding inherited: [InheritedSlot]) -> String {
     ((text.isEmpty ? [] : [text]) + inherited.map(\.description)).joined(separator: " ")
+  }
+}
+
+/// The calls that surround a call besides those of its thread and task, as its caller knows.
+package struct OuterCalls: Sendable {
+  /// The room of one of them; 0 if there is none.
+  private let room: UInt64
+  private let rooms: [UInt64]?
+
+  @inline(__always) package init(_ rooms: [UInt64]? = nil, and room: UInt64 = 0) {
+    self.rooms = rooms
+    self.room = room
+  }
+
+  /// The first of them that is still under way on some slots; nil if none is.
+  @inline(__always) func call(on slots: some CallSlots) -> HeldSlot? {
+    if let held = HeldSlot(bits: room), slots.isUnderWay(held) { return held }
+    guard let rooms else { return nil }
+    for room in rooms {
+      if let held = HeldSlot(bits: room), slots.isUnderWay(held) { return held }
+    }
+    return nil
   }
 }
 

@@ -162,16 +162,16 @@ extension Breaker {
   ///
   /// - Parameters:
   ///   - mayWait: Whether the call may wait for a file or another process.
-  ///   - rooms: The rooms of the calls that surround this one.
+  ///   - outers: The calls that surround this one.
   /// - Returns: The answer; nil if the call must not wait and the answer takes reading or writing the
   ///   store.
   /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
   package func beginTurn(
-    mayWait: Bool, insideOf rooms: [UInt64]
+    mayWait: Bool, insideOf outers: OuterCalls = OuterCalls()
   ) throws(BreakerError) -> TurnBeginning? {
     var request = request(probeTimeout: nil)
-    request.outers = rooms.isEmpty ? [] : rooms.compactMap { HeldSlot(bits: $0) }
-    if let ticket = engine.takeRoom(on: cell, claim, outers: request.outers) {
+    request.outers = outers
+    if let ticket = engine.takeRoom(on: cell, claim, outers: outers) {
       return .decided(.permitted(PlainPermit(ticket)))
     }
     guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else { return nil }
@@ -191,7 +191,7 @@ extension Breaker {
   }
 
   /// A decision as the C library hands it out; notifies the observer of a rejection.
-  fileprivate func told(_ decision: Decision<Ticket>) -> Decision<PlainPermit> {
+  func told(_ decision: Decision<Ticket>) -> Decision<PlainPermit> {
     if case .rejected(let rejection) = decision { _ = told(rejection) }
     return decision.map { PlainPermit(timed($0)) }
   }

@@ -27,6 +27,11 @@ internal import CHost
 extension Breaker {
   @usableFromInline func enterLimited() -> LimitedCall { engine.takeSlot(on: cell, claim) }
 
+  /// The same for a caller that names the calls that surround this one.
+  package func enterLimited(insideOf outers: OuterCalls) -> LimitedCall {
+    engine.takeSlot(on: cell, claim, outers)
+  }
+
   @usableFromInline func endLimited(_ call: LimitedCall) {
     let word = CellWord(bits: call.word)
     guard engine.isCurrent, engine.countSuccess(of: cell, since: 0, under: word) else {
@@ -36,6 +41,19 @@ extension Breaker {
     if let held = HeldSlot(bits: call.room) { engine.giveBack(held, on: cell) }
   }
 
+  /// Counts the success of a call and gives back its room; false, and nothing has changed, if that takes
+  /// more, such as waking those who wait for the room.
+  package func leaveLimited(_ call: LimitedCall) -> Bool {
+    guard let held = HeldSlot(bits: call.room), cell.endsAlone(held), engine.isCurrent,
+      engine.countSuccess(of: cell, since: 0, under: CellWord(bits: call.word))
+    else { return false }
+    engine.giveBack(held, on: cell)
+    return true
+  }
+
+  /// Makes what Swift would make when the first call uses it, which a child forked meanwhile could not.
+  package static func prepareLimitedCalls() { CallNesting.prepare() }
+
   /// Reports the outcome of a call that does not end as most calls under a limit do.
   @inline(never) @usableFromInline func end(_ call: LimitedCall, _ outcome: CallOutcome) {
     end(Ticket(call), outcome)
@@ -44,14 +62,16 @@ extension Breaker {
 
 extension Engine {
   /// Permits a call from memory, and takes a slot for it, if nothing surrounds the call.
-  @inline(__always) func takeSlot(on cell: Cell, _ claim: CallClaim) -> LimitedCall {
+  @inline(__always) func takeSlot(
+    on cell: Cell, _ claim: CallClaim, _ outers: OuterCalls = OuterCalls()
+  ) -> LimitedCall {
     guard claim.isOneOrdinaryUnit, !isRoundDue(inSecond: second), CallNesting.isOutermost, isCurrent
     else { return .notPermitted }
     let word = cell.word
     guard word.has(CellWord.permitsWithinLimit), !word.has(CellWord.measures) else {
       return .notPermitted
     }
-    return LimitedCall(word: word.bits, room: cell.takeSlot()?.bits ?? 0)
+    return LimitedCall(word: word.bits, room: cell.takeSlot(outers)?.bits ?? 0)
   }
 }
 

@@ -30,15 +30,22 @@ package struct PlainPermit: Sendable, Hashable {
   package static let unrecorded: UInt64 = 32
 
   /// The room is that of another call.
-  package static let inside: UInt64 = 64
+  @inlinable package static var inside: UInt64 { 64 }
 
   /// The call surrounds what its thread does.
   package static let surrounds: UInt64 = 128
 
+  /// Only the word and the room mean anything: they are those of a `LimitedCall`.
+  package static let limited: UInt64 = 256
+
   package func has(_ flag: UInt64) -> Bool { flags & flag != 0 }
 
   /// Whether the call has taken room itself.
-  package var hasRoom: Bool { room != 0 && !has(Self.inside) }
+  package var hasRoom: Bool { Self.hasRoom(room, flags: flags) }
+
+  @inlinable package static func hasRoom(_ room: UInt64, flags: UInt64) -> Bool {
+    room != 0 && flags & inside == 0
+  }
 }
 
 /// Calls whose permits are numbers.
@@ -57,19 +64,44 @@ extension Breaker {
   ///
   /// - Parameters:
   ///   - mayWait: Whether the call may wait for a file, another process, or its turn.
-  ///   - rooms: The rooms of the calls that surround this one.
+  ///   - outers: The calls that surround this one.
   ///   - asleep: Runs a body in which the thread sleeps until its turn.
   /// - Returns: The decision; nil if the call must not wait and the decision takes reading or writing
   ///   the store, or a turn in the queue.
   /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
   package func enter(
-    mayWait: Bool, insideOf rooms: [UInt64] = [],
+    mayWait: Bool, insideOf outers: OuterCalls = OuterCalls(),
     asleep: (@Sendable (() -> Void) -> Void)? = nil
   ) throws(BreakerError) -> Decision<PlainPermit>? {
-    let outers = rooms.isEmpty ? [] : rooms.compactMap { HeldSlot(bits: $0) }
     let decision = try decideCall(mayWait: mayWait, outers: outers, asleep: asleep)
     if case .rejected(let rejection)? = decision { _ = told(rejection) }
     return decision?.map { PlainPermit($0) }
+  }
+
+  /// What a call is told that must be under no limit.
+  package enum UnlimitedEntry {
+    case decided(Decision<PlainPermit>)
+
+    /// It is under a limit, and nothing has changed.
+    case limited
+  }
+
+  /// Asks for the right to make one call if it is under no limit.
+  ///
+  /// - Parameter mayWait: Whether the call may wait for a file or another process.
+  /// - Returns: The answer; nil if the call must not wait and the answer takes reading or writing the
+  ///   store.
+  /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
+  package func enterUnlimited(mayWait: Bool) throws(BreakerError) -> UnlimitedEntry? {
+    if engine.isLimited(cell) { return .limited }
+    let request = request(probeTimeout: nil)
+    guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else { return nil }
+    guard let (ticket, limit) = engine.limit(over: decision, request, of: cell) else {
+      return .decided(told(decision))
+    }
+    // This process did not know the breaker before.
+    RoomSearch(engine, for: request, ticket, of: cell, under: limit).giveUp()
+    return .limited
   }
 
   /// Reports how a call went; nil, and nothing has changed, if that takes reading or writing the store
@@ -101,9 +133,6 @@ extension Breaker {
 
   /// Whether calls are permitted if there is room for them, as far as this process knows.
   package var permitsWithinLimit: Bool { cell.word.has(CellWord.permitsWithinLimit) }
-
-  /// Whether calls are under a limit, as far as this process knows.
-  package var isLimited: Bool { engine.isLimited(cell) }
 
   /// Gives back the room of a call whose outcome nobody takes any more, as after its store was closed.
   package func giveBackRoom(of permit: PlainPermit) {
@@ -143,6 +172,10 @@ extension PlainPermit {
 
 extension Ticket {
   init(_ permit: PlainPermit) {
+    if permit.has(PlainPermit.limited) {
+      self.init(LimitedCall(word: permit.word, room: permit.room))
+      return
+    }
     let has = permit.has
     let grant = PermitGrant(
       kind: has(PlainPermit.probe) ? .probe : .normal, generation: permit.generation,

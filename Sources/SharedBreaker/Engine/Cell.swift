@@ -206,8 +206,16 @@ extension Cell {
     return unsafe Unmanaged<CellLimit>.fromOpaque(address)._withUnsafeGuaranteedRef(body)
   }
 
-  /// Takes a free slot for an ordinary call of one unit; nil if that takes more than looking.
-  @inline(__always) func takeSlot() -> HeldSlot? { withLimitInForce { $0.takeSlot() } }
+  /// Takes a free slot for an ordinary call of one unit that none of some calls surrounds; nil if that
+  /// takes more than looking.
+  @inline(__always) func takeSlot(_ outers: OuterCalls) -> HeldSlot? {
+    withLimitInForce { $0.takeSlot(outers) }
+  }
+
+  /// Whether a call is under the limit in force, and its end frees a slot for which nobody waits.
+  @inline(__always) func endsAlone(_ held: HeldSlot) -> Bool {
+    withLimitInForce { $0.endsAlone(held) } ?? false
+  }
 
   /// Ends a call under the limit in force; false if it has ended before, or began under another one.
   @inline(__always) func endUnderLimitInForce(_ held: HeldSlot) -> Bool {

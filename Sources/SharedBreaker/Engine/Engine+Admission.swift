@@ -31,7 +31,7 @@ extension Engine {
     var claim = CallClaim()
 
     /// Calls that surround this one besides those of its task.
-    var outers: [HeldSlot] = []
+    var outers = OuterCalls()
 
     /// Runs a body in which the thread sleeps until its turn; nil if that takes nothing else.
     var asleep: (@Sendable (() -> Void) -> Void)?

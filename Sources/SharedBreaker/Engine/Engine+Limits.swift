@@ -48,11 +48,11 @@ extension Engine {
   ///   - claim: How much the call takes, and its priority.
   ///   - outers: Calls that surround it besides those of its task.
   /// - Returns: The ticket; nil if it takes more.
-  func takeRoom(on cell: Cell, _ claim: CallClaim, outers: [HeldSlot] = []) -> Ticket? {
-    if outers.isEmpty {
-      let call = takeSlot(on: cell, claim)
-      if call.isPermitted { return Ticket(call) }
-    }
+  func takeRoom(
+    on cell: Cell, _ claim: CallClaim, outers: OuterCalls = OuterCalls()
+  ) -> Ticket? {
+    let call = takeSlot(on: cell, claim, outers)
+    if call.isPermitted { return Ticket(call) }
     guard !CallNesting.mayInherit, !isRoundDue(inSecond: second), isCurrent else { return nil }
     let word = cell.word
     guard word.has(CellWord.permitsWithinLimit),
@@ -263,16 +263,22 @@ extension Engine {
       && timeout == other.timeout
   }
 
-  /// Takes a free slot for an ordinary call of one unit; nil if that takes more than looking.
-  @inline(__always) func takeSlot() -> HeldSlot? {
+  /// Takes a free slot for an ordinary call of one unit that none of some calls surrounds; nil if that
+  /// takes more than looking.
+  @inline(__always) func takeSlot(_ outers: OuterCalls) -> HeldSlot? {
     unsafe block?._withUnsafeGuaranteedRef {
-      $0.take(.ordinary, of: limit.units, in: terms.shape)
+      outers.call(on: $0) == nil ? $0.take(.ordinary, of: limit.units, in: terms.shape) : nil
     }
+  }
+
+  /// Whether a call has its room here, and its end frees a slot for which nobody waits.
+  @inline(__always) func endsAlone(_ held: HeldSlot) -> Bool {
+    unsafe block?._withUnsafeGuaranteedRef { $0.number == held.block && !$0.isAwaited } ?? false
   }
 
   /// Takes room for one call at once; nil if that does not do.
   @inline(__always) func take(_ claim: CallClaim, _ terms: SlotTerms) -> HeldSlot? {
-    if unsafe claim.isOneOrdinaryUnit && block != nil { return takeSlot() }
+    if unsafe claim.isOneOrdinaryUnit && block != nil { return takeSlot(OuterCalls()) }
     return slots.take(claim, terms)
   }
 

@@ -114,6 +114,15 @@ public final class RelayClaim: Sendable {
     return try engine.storage.fleetOrders().map { $0.command(at: now) }
   }
 
+  /// Tells whether this host has seen a stamp that no command of the fleet can have.
+  ///
+  /// - Parameter stamp: The highest stamp that a command can have.
+  /// - Returns: Whether it has seen a higher one.
+  /// - Throws: `StoreError` if the store cannot be read.
+  public func hasStamps(above stamp: Int64) throws(StoreError) -> Bool {
+    try engine.storage.fleet().map { $0.stamp > stamp } ?? false
+  }
+
   /// Corrects the stamps that no command of the fleet can have.
   ///
   /// They come from a host whose clock was far ahead. No other host follows them. As long as they are
@@ -121,12 +130,19 @@ public final class RelayClaim: Sendable {
   /// command of this host gets the stamp that it should have had; one of another host is forgotten,
   /// and what it has changed here stays until another command changes it.
   ///
-  /// - Parameter stamp: The highest stamp that a command can have.
+  /// A command of this host stays later than those commands of the fleet that were given before it.
+  ///
+  /// - Parameters:
+  ///   - stamp: The highest stamp that a command can have.
+  ///   - commands: The latest commands of the fleet, as far as the relay knows them.
   /// - Returns: Whether there were any.
   /// - Throws: `StoreError` if the store cannot be written.
-  public func correctStamps(above stamp: Int64) throws(StoreError) -> Bool {
+  public func correctStamps(
+    above stamp: Int64, knowing commands: [FleetCommand] = []
+  ) throws(StoreError) -> Bool {
     var request = request
     request.latestStamp = max(0, stamp)
+    request.remembered = commands
     return try carryOut(request).hasCorrected
   }
 
