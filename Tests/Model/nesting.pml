@@ -68,7 +68,7 @@ proctype parent() {
   } unless { dead[PARENT] }
 }
 
-/* CallNesting.surroundings, SlotBlock.isUnderWay, SlotBlock.isTaken; then the call. */
+/* CallNesting.surroundings, SlotBlock.isUnderWay, SlotBlock.owner; then the call. */
 proctype child() {
   byte me = CHILD, own;
   bool wasUnderWay, isInside;

@@ -80,8 +80,8 @@ extension SlotBlock {
   /// Who has taken a slot, if a serial says when; nil if that call has ended.
   private func owner(of index: Int, serial: UInt32) -> UInt64? {
     let word = word(ofSlot: index)
-<<<<<<< HEAD
-    guard !word.isFree,
+    // The opposite order of `begin`: a slot that its owner is taking again still has the old serial.
+    guard !word.isFree, unsafe sb_load(line(index, .units)) != 0,
       UInt32(truncatingIfNeeded: unsafe sb_load(line(index, .serial))) == serial
     else { return nil }
     return word.owner
@@ -103,13 +103,6 @@ extension SlotBlock {
   @inline(never) private func giveBackOfAnother(_ held: HeldSlot) -> Bool {
     guard let owner = ownerOfThisProcess(of: held) else { return false }
     return giveBack(held.index, SlotWord(takenBy: owner, held.priority))
-=======
-    // The opposite order of `begin`: a slot that its owner is taking again still has the old serial.
-    guard !word.isFree, word.owner == owner, unsafe sb_load(line(index, .units)) != 0 else {
-      return false
-    }
-    return UInt32(truncatingIfNeeded: unsafe sb_load(line(index, .serial))) == serial
->>>>>>> limits
   }
 
   package func inheritance(of held: HeldSlot) -> InheritedSlot? {
