@@ -294,6 +294,23 @@ import Testing
     #expect(later.enter(CallClaim(), terms) == .busy)
   }
 
+  @Test func `a process that has an entry without a line in a file enters itself again`() throws {
+    let stage = try SlotStage()
+    let terms = SlotTerms(CallLimit(1), revision: 1)
+    let page = try stage.page()
+    _ = try #require(page.block(ofBreaker: 1)?.begun(terms: terms))
+    let path = stage.path + SlotFile.kind.suffix
+    // A copy ends before the lines.
+    let copy = Array(try Files.read(path).prefix(SlotFile.offsetOfOwnerLines))
+    unsafe unlink(path)
+    try Files.write(path, copy)
+    page.lookAfterFile()
+    let block = try #require(page.block(ofBreaker: 1))
+    let held = try #require(block.begun(terms: terms))
+    #expect(try stage.block().enter(CallClaim(), terms) == .busy)
+    #expect(block.end(held))
+  }
+
   @Test func `the slots of another store or another boot are not used`() throws {
     let stage = try SlotStage()
     let terms = SlotTerms(CallLimit(1), revision: 1)
