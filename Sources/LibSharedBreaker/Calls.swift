@@ -96,7 +96,8 @@ extension sb_permit {
   func room() throws(Failure) -> (room: UInt64, isOwn: Bool) {
     try Given.size(size, MemoryLayout<sb_permit>.size, "permit")
     if serial == 0 { throw .permitUsed }
-    return isHealthy ? (0, false) : (plain.room, plain.hasRoom)
+    if isHealthy { return (0, false) }
+    return (opaque.10, PlainPermit.hasRoom(opaque.10, flags: opaque.1))
   }
 
   /// Checks that the permit is in use and was given by a breaker.

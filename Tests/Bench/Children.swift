@@ -96,6 +96,9 @@ enum Role: String {
   /// Makes one call while its parent holds the store: the call, a room, whether the store is open.
   case blocks
 
+  /// Has turns together with another process: how they are handed over, a room, which side, how many.
+  case hands
+
   func run(_ words: [String]) throws {
     bs_end_with_parent()
     func word(_ index: Int) -> String { index < words.count ? words[index] : "" }
@@ -119,6 +122,9 @@ enum Role: String {
     case .blocks:
       try BlockedCall.run(word(0), in: Room(path: word(1)), isWarm: word(2) == "1")
     case .opens: try Memory.open(in: Room(path: word(0)))
+    case .hands:
+      guard let way = HandOver(rawValue: word(0)) else { throw BenchError("no way '\(word(0))'") }
+      try way.run(in: Room(path: word(1)), side: Int32(number(2)), count: Int(number(3)))
     }
   }
 }

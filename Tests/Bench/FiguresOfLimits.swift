@@ -2,7 +2,6 @@ import BenchReport
 import BenchShim
 import Glibc
 import SharedBreaker
-import TestSupport
 
 extension Bench {
   /// What a call under a limit costs, beside what else counts calls on a host.
@@ -23,29 +22,26 @@ extension Bench {
     let shared = Figure(subject: subject) {
       try Caller.nanoseconds(.limited, processes: 2, in: room, for: scale.seconds)
     }
-    return alone + [shared] + (try handOverFigures(topic))
+    return alone + [shared] + handOverFigures(topic)
   }
 
-  /// How long it takes from the end of a call to the beginning of that of another thread that sleeps.
-  private func handOverFigures(_ topic: String) throws -> [Figure] {
-    let floor = "futex hand-over between 2 threads"
-    let count = Int64(scale.isQuick ? 2_000 : 20_000)
-    let breaker = try store.breaker(
-      "handed-over", policy: BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(600)))
+  /// How long it takes from the end of a call to the beginning of that of another process that sleeps.
+  private func handOverFigures(_ topic: String) -> [Figure] {
+    let floor = "futex hand-over between 2 processes"
+    let count = scale.isQuick ? 4_000 : 20_000
+    let room = room
     func figure(
-      _ name: String, _ comparison: Comparison?, _ goal: Goal?,
-      _ body: @escaping () throws -> Double
+      _ name: String, _ way: HandOver, _ comparison: Comparison? = nil, _ goal: Goal? = nil
     ) -> Figure {
       let subject = Subject(
         topic: topic, name: name, unit: "ns", comparison: comparison, goal: goal,
-        samples: "\(count) hand-overs")
-      return Figure(subject: subject, measure: body)
+        samples: "median of \(count) hand-overs")
+      return Figure(subject: subject) { try way.nanoseconds(of: count, in: room) }
     }
     return [
-      figure(floor, nil, nil) { bs_futex_hand_overs(count) },
-      figure("turn handed to the next of 2 threads", .times(floor), .atMost(1.5).compared) {
-        try LimitLoops.handOver(breaker, count)
-      },
+      figure(floor, .futex),
+      figure(
+        "turn handed to the next of 2 processes", .limit, .times(floor), .atMost(1.5).compared),
     ]
   }
 }
@@ -66,27 +62,6 @@ enum LimitLoops {
         }
       }
     }
-  }
-
-  /// Lets two threads make calls of a breaker whose limit is 1, and returns how many nanoseconds lie between
-  /// the work of the one and that of the other.
-  static func handOver(_ breaker: Breaker, _ count: Int64) throws -> Double {
-    nonisolated(unsafe) let turns = UnsafeMutablePointer<bs_turns>.allocate(capacity: 1)
-    unsafe turns.initialize(to: bs_turns())
-    defer { unsafe turns.deallocate() }
-    let errors = Guarded<[any Error]>([])
-    Threads.run(2) { side in
-      do {
-        for _ in 0..<count / 2 { try breaker.run { unsafe bs_have_turn(turns, Int32(side)) } }
-      } catch {
-        errors.withLock { $0.append(error) }
-      }
-    }
-    if let error = errors.withLock({ $0.first }) { throw error }
-    let (sum, handed) = unsafe (turns.pointee.nanoseconds, turns.pointee.count)
-    // On a busy machine, one of them may be done before the other one begins.
-    guard handed > count / 10 else { throw BenchError("only \(handed) turns were handed over") }
-    return Double(sum) / Double(handed)
   }
 
   static func semaphore(_ count: Int) throws {

@@ -5,12 +5,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/sem.h>
 #include <sys/syscall.h>
@@ -53,47 +56,84 @@ static int64_t now(void) {
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+// In memory that two processes share. Only the one whose turn it is writes, but for `turn` and `is_over`.
+struct bs_turns {
+  _Atomic uint32_t turn;
+  _Atomic int32_t processes[2];
+  _Atomic int is_over;
+  int side;
+  int was_other_asleep;
+  int64_t ended_at;
+  int64_t count;
+  int64_t nanoseconds[BS_MOST_TURNS];
+};
+
+void bs_stay_on_one_processor(void) {
+  cpu_set_t allowed, one;
+  if (sched_getaffinity(0, sizeof allowed, &allowed)) return;
+  CPU_ZERO(&one);
+  for (int processor = 0; processor < CPU_SETSIZE && !CPU_COUNT(&one); processor++)
+    if (CPU_ISSET(processor, &allowed)) CPU_SET(processor, &one);
+  sched_setaffinity(0, sizeof one, &one);
+}
+
+bs_turns *bs_turns_open(const char *path) {
+  int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (descriptor < 0) return NULL;
+  void *mapping = MAP_FAILED;
+  if (ftruncate(descriptor, sizeof(bs_turns)) == 0)
+    mapping = mmap(NULL, sizeof(bs_turns), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  close(descriptor);
+  return mapping == MAP_FAILED ? NULL : mapping;
+}
+
+void bs_turns_close(bs_turns *turns) { munmap(turns, sizeof(bs_turns)); }
+
+void bs_turns_join(bs_turns *turns, int side) { atomic_store(&turns->processes[side], getpid()); }
+
+void bs_turns_leave(bs_turns *turns) { atomic_store(&turns->is_over, 1); }
+
+int64_t bs_turns_handed(const bs_turns *turns, const int64_t **nanoseconds) {
+  *nanoseconds = turns->nanoseconds;
+  return turns->count;
+}
+
+// Whether the first thread of a process sleeps, as the kernel has it.
+static int is_asleep(int32_t process) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/%d/task/%d/stat", process, process);
+  int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return 0;
+  ssize_t length = read(descriptor, text, sizeof text - 1);
+  close(descriptor);
+  text[length > 0 ? length : 0] = 0;
+  const char *end = strrchr(text, ')');
+  return end && end[1] == ' ' && end[2] == 'S';
+}
+
 void bs_have_turn(bs_turns *turns, int side) {
-  enum { until_asleep = 20000 };
   int64_t begun_at = now();
-  if (turns->ended_at && turns->side != side) {
-    turns->nanoseconds += begun_at - turns->ended_at;
-    turns->count++;
-  }
+  if (turns->was_other_asleep && turns->side != side && turns->count < BS_MOST_TURNS)
+    turns->nanoseconds[turns->count++] = begun_at - turns->ended_at;
   turns->side = side;
-  while (now() < begun_at + until_asleep) continue;
+  turns->was_other_asleep = 0;
+  while (!turns->was_other_asleep && !atomic_load(&turns->is_over)) {
+    int32_t other = atomic_load(&turns->processes[1 - side]);
+    turns->was_other_asleep = other && is_asleep(other);
+  }
   turns->ended_at = now();
 }
 
-typedef struct {
-  _Atomic uint32_t turn;
-  uint32_t last;
-  bs_turns turns;
-} Turns;
-
-static void take_turns(Turns *turns, uint32_t side) {
-  for (uint32_t own = side; own < turns->last; own += 2) {
+void bs_take_turns(bs_turns *turns, int side, int64_t count) {
+  uint32_t own = (uint32_t)side;
+  for (int64_t done = 0; done < count; done++, own += 2) {
     uint32_t turn;
     while ((turn = atomic_load(&turns->turn)) != own)
       syscall(SYS_futex, &turns->turn, FUTEX_WAIT, turn, NULL, NULL, 0);
-    bs_have_turn(&turns->turns, (int)side);
+    bs_have_turn(turns, side);
     atomic_store(&turns->turn, own + 1);
     syscall(SYS_futex, &turns->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
   }
-}
-
-static void *take_other_turns(void *turns) {
-  take_turns(turns, 1);
-  return NULL;
-}
-
-double bs_futex_hand_overs(int64_t count) {
-  Turns turns = {0, (uint32_t)count, {0, 0, 0, 0}};
-  pthread_t other;
-  if (pthread_create(&other, NULL, take_other_turns, &turns)) return 0;
-  take_turns(&turns, 0);
-  pthread_join(other, NULL);
-  return (double)turns.turns.nanoseconds / (double)turns.turns.count;
 }
 
 // A sanitizer has put its own allocator in this place, and its two halves must stay together.

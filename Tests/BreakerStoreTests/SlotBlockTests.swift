@@ -138,6 +138,42 @@ import Testing
     }
   }
 
+  @Test func `a process killed before its call begins, or when it has ended, has lost no call`()
+    throws
+  {
+    let stage = try SlotStage()
+    let terms = SlotTerms(CallLimit(3), revision: 1)
+    for units in 1...2 {
+      let dead = try stage.block(as: stage.deadProcess)
+      let held = try #require(dead.begun(CallClaim(units: units), terms: terms))
+      let word = dead.word(ofSlot: held.index)
+      dead.end(held)
+      // It was killed right after it took the slot again: all else there is of the call that has ended.
+      unsafe dead.slot(held.index).pointee = word.bits
+      let live = try stage.block()
+      let all = try #require(live.begun(CallClaim(units: 3), terms: terms))
+      #expect(!live.hasUncountedLosses)
+      #expect(live.uncountedLosses(of: 1, in: 0)?.calls == 0)
+      live.end(all)
+    }
+  }
+
+  @Test func `nothing is inside of a call that has ended while its process takes the slot again`()
+    throws
+  {
+    let stage = try SlotStage()
+    let terms = SlotTerms(CallLimit(1), revision: 1)
+    let (block, other) = (try stage.block(), try stage.block())
+    let held = try #require(block.begun(terms: terms))
+    let inherited = try #require(block.inheritance(of: held))
+    let word = block.word(ofSlot: held.index)
+    #expect(block.isUnderWay(held) && other.isUnderWay(inherited))
+    block.end(held)
+    unsafe block.slot(held.index).pointee = word.bits
+    #expect(!block.isUnderWay(held) && !other.isUnderWay(inherited))
+    #expect(block.inheritance(of: held) == nil)
+  }
+
   @Test func `a call of a process that exited by itself is not found lost`() throws {
     let stage = try SlotStage()
     let terms = SlotTerms(CallLimit(1), revision: 1)
@@ -256,6 +292,23 @@ import Testing
     #expect(later.enter(CallClaim(), terms) == .busy)
     #expect(earlier.end(held))
     #expect(later.enter(CallClaim(), terms) == .busy)
+  }
+
+  @Test func `a process that has an entry without a line in a file enters itself again`() throws {
+    let stage = try SlotStage()
+    let terms = SlotTerms(CallLimit(1), revision: 1)
+    let page = try stage.page()
+    _ = try #require(page.block(ofBreaker: 1)?.begun(terms: terms))
+    let path = stage.path + SlotFile.kind.suffix
+    // A copy ends before the lines.
+    let copy = Array(try Files.read(path).prefix(SlotFile.offsetOfOwnerLines))
+    unsafe unlink(path)
+    try Files.write(path, copy)
+    page.lookAfterFile()
+    let block = try #require(page.block(ofBreaker: 1))
+    let held = try #require(block.begun(terms: terms))
+    #expect(try stage.block().enter(CallClaim(), terms) == .busy)
+    #expect(block.end(held))
   }
 
   @Test func `the slots of another store or another boot are not used`() throws {

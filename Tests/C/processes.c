@@ -153,12 +153,21 @@ static void fail_once(sb_store *store) {
   sb_breaker_free(breaker);
 }
 
+/* Makes a call inside of a call. Of all that do this at the same time, each has room. */
+static void call_inside(sb_breaker *gpu) {
+  sb_permit outer = SB_PERMIT_INIT;
+  CHECK_CODE(SB_OK, sb_enter(gpu, &outer, NULL, SB_SURROUND));
+  call(gpu, SB_SUCCESS);
+  CHECK_CODE(SB_OK, sb_leave(gpu, &outer, SB_SUCCESS, NULL, 0));
+}
+
+enum { BUSY_THREADS = 3 };
 static int is_over;
 
 /* Does a bit of everything until the test is over. */
 static void *keep_busy(void *store) {
   sb_breaker *breaker = open_breaker((sb_store *)store, "busy", "max-failures=1000000");
-  sb_breaker *refused;
+  sb_breaker *gpu = open_breaker((sb_store *)store, "gpu", "max-concurrent=4"), *refused;
   sb_permit permit = SB_PERMIT_INIT;
   char *json;
   int round = 0;
@@ -166,6 +175,7 @@ static void *keep_busy(void *store) {
     int code = sb_enter(breaker, &permit, NULL, 0);
     if (code == SB_OK) code = sb_leave(breaker, &permit, ++round % 8 ? SB_SUCCESS : SB_FAILURE, NULL, 0);
     CHECK(code >= 0);
+    call_inside(gpu);
     if (round % 16 == 0) {
       CHECK_CODE(SB_OK, sb_breaker_snapshot(breaker, &json, NULL));
       sb_free(json);
@@ -173,28 +183,33 @@ static void *keep_busy(void *store) {
     CHECK_CODE(SB_ERR_POLICY, sb_breaker_open((sb_store *)store, "x", 1, "y", 1, 0, &refused));
     CHECK(strstr(sb_error_text(), "y") != NULL);
   }
+  sb_breaker_free(gpu);
   sb_breaker_free(breaker);
   return NULL;
 }
 
 /* Whatever the other threads are at, both sides of a fork go on. */
 static void fork_beside_threads(sb_store *store, int rounds) {
-  pthread_t busy[3];
+  sb_breaker *gpu = open_breaker(store, "gpu", "max-concurrent=4");
+  pthread_t busy[BUSY_THREADS];
   int index;
-  for (index = 0; index < 3; index++) CHECK(pthread_create(&busy[index], NULL, keep_busy, store) == 0);
+  for (index = 0; index < BUSY_THREADS; index++) CHECK(pthread_create(&busy[index], NULL, keep_busy, store) == 0);
   for (index = 0; index < rounds; index++) {
     pid_t child = fork();
     if (child == 0) {
       /* A child that hangs ends by this. */
       alarm(60);
       everything_once(store);
+      for (index = 0; index < 20; index++) call_inside(gpu);
       _exit(0);
     }
     CHECK(child > 0);
     await(child);
   }
   __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
-  for (index = 0; index < 3; index++) CHECK(pthread_join(busy[index], NULL) == 0);
+  for (index = 0; index < BUSY_THREADS; index++) CHECK(pthread_join(busy[index], NULL) == 0);
+  CHECK(says(gpu, "\"in_use\":0"));
+  sb_breaker_free(gpu);
 }
 
 /* How many calls the threads of a test have made. */
@@ -256,7 +271,8 @@ static void close_beside_threads(char **arguments, int rounds) {
     CHECK_CODE(SB_OK, sb_connect(store, 0));
     CHECK(realpath(path, resolved) != NULL && has_open(resolved));
     for (index = 0; index < 3; index++) {
-      breakers[index] = open_breaker(store, "closing", "max-failures=1000000");
+      breakers[index] = round % 2 ? open_breaker(store, "closing", "max-failures=1000000")
+                                  : open_breaker(store, "limited", "max-failures=1000000 max-concurrent=3");
       CHECK(pthread_create(&threads[index], NULL, call_until_closed, breakers[index]) == 0);
     }
     while (__atomic_load_n(&calls_made, __ATOMIC_RELAXED) < before + 20 + round) sched_yield();
@@ -269,54 +285,9 @@ static void close_beside_threads(char **arguments, int rounds) {
   }
 }
 
-/* What another thread finds while this one forks, when the library keeps all else waiting. */
-static struct {
-  sb_breaker *breaker;
-  sb_permit permit;
-  int entered, left;
-} in_fork;
-
-static void *call_in_fork(void *unused) {
-  in_fork.entered = sb_enter(in_fork.breaker, &in_fork.permit, NULL, SB_NOWAIT);
-  if (in_fork.entered == SB_OK) in_fork.left = sb_leave(in_fork.breaker, &in_fork.permit, SB_SUCCESS, NULL, SB_NOWAIT);
-  return unused;
-}
-
-/* Registered before the library's own, so that it runs after them. */
-static void before_fork(void) {
-  pthread_t thread;
-  if (!in_fork.breaker) return;
-  CHECK(pthread_create(&thread, NULL, call_in_fork, NULL) == 0);
-  CHECK(pthread_join(thread, NULL) == 0);
-}
-
-static void a_call_with_a_free_slot_waits_for_nothing(sb_store *store) {
-  static const sb_permit none = SB_PERMIT_INIT;
-  sb_breaker *gpu = open_breaker(store, "forking", "max-concurrent=2 max-failures=5");
-  int round = 0;
-  call(gpu, SB_SUCCESS);
-  /* Once a second, a call does what has become due, and that may wait. */
-  do {
-    pid_t child;
-    in_fork.permit = none;
-    in_fork.breaker = gpu;
-    child = fork();
-    if (child == 0) _exit(0);
-    in_fork.breaker = NULL;
-    await(child);
-    if (in_fork.permit.kind) CHECK_CODE(SB_OK, sb_leave(gpu, &in_fork.permit, SB_SUCCESS, NULL, 0));
-    CHECK(round++ < 100);
-    if (in_fork.entered == SB_WOULD_BLOCK) call(gpu, SB_SUCCESS);
-  } while (in_fork.entered != SB_OK || in_fork.left != SB_OK);
-  CHECK(says(gpu, "\"in_use\":0"));
-  sb_breaker_free(gpu);
-}
-
 int main(int count, char **arguments) {
   int before = threads();
-  sb_store *store;
-  CHECK(pthread_atfork(before_fork, NULL, NULL) == 0);
-  store = open_store(arguments);
+  sb_store *store = open_store(arguments);
   if (count > 2 && strcmp(arguments[2], "fail") == 0) {
     fail_once(store);
     CHECK_CODE(SB_OK, sb_close(store));
@@ -330,7 +301,6 @@ int main(int count, char **arguments) {
   both_sides_flush(arguments);
   another_process(store, arguments);
   CHECK(threads() == before);
-  a_call_with_a_free_slot_waits_for_nothing(store);
   fork_beside_threads(store, count > 2 ? atoi(arguments[2]) : 20);
   close_beside_threads(arguments, count > 2 ? atoi(arguments[2]) : 20);
   CHECK(threads() == before);

@@ -246,6 +246,8 @@ extension LimitPhase {
   /// several attempts: a queue without an order would pass none of them.
   private func judgeOrder() throws {
     try change(to: 1 + plan.reserved)
+    // All of them have to start before the first one gives up.
+    try breaker.overridePolicy(set: [.queueTimeout: "1h"])
     for attempt in 0..<10 {
       let came = try lineUp("q\(attempt)n")
       let isInOrder = witness.withReferee { $0.beganInOrder(came) }

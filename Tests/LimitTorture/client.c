@@ -73,7 +73,7 @@ static int speak_of(testimony *its, const char *name) {
 /* Speaks of the next call of a life. */
 static int speak_of_next(testimony *its, const char *name) {
   char call[NAME];
-  snprintf(call, sizeof call, "%s.%d", name, ++calls);
+  snprintf(call, sizeof call, "%.200s.%d", name, ++calls);
   return speak_of(its, call);
 }
 

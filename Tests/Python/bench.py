@@ -126,10 +126,10 @@ def measure_coroutines(payments):
 def measure_limits(payments, gpu):
     floor = least("with e: pass", e=payments)
     row("with the breaker, again", floor)
-    row("  under a limit, with room", least("with e: pass", e=gpu), floor, 60)
+    row("  under a limit, with room", least("with e: pass", e=gpu), floor, 350)
     floor = least("f()", f=payments(nothing))
     row("a decorated function", floor)
-    row("  under a limit, with room", least("f()", f=gpu(nothing)), floor, 60)
+    row("  under a limit, with room", least("f()", f=gpu(nothing)), floor, 350)
 
 
 def measure_failures(payments):

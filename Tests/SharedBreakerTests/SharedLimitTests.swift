@@ -201,7 +201,7 @@ import Testing
     let policy = BreakerPolicy(maxConcurrent: 1)
     let stores = (0..<3).map { _ in stage.sharedStore() }
     let breakers = try stores.map { try $0.breaker("api", policy: policy) }
-    func isBusy(_ breaker: Breaker) -> Bool { (try? breaker.acquire()) == nil }
+    @Sendable func isBusy(_ breaker: Breaker) -> Bool { (try? breaker.acquire()) == nil }
     for breaker in breakers { try breaker.run {} }
     for (outer, inner) in [(breakers[0], breakers[1]), (breakers[1], breakers[0])] {
       try outer.run { () throws in
@@ -224,7 +224,7 @@ import Testing
       #expect(outer.snapshot().limit?.unitsInUse == 0)
     }
     // The room of a store that is closed is its own.
-    let permit = try breakers[0].acquire().shared()
+    let permit = try await breakers[0].acquire().shared()
     stores[2].close()
     #expect(isBusy(breakers[1]))
     permit.succeed()

@@ -6,7 +6,9 @@
 enum ProcessSlots {
   private struct State {
     var files: [FileIdentity: File] = [:]
-    var owners: Set<UInt64> = []
+
+    /// How many stores have entered the process under a number; a store uses the same one in every file.
+    var owners: [UInt64: Int] = [:]
   }
 
   private struct File {
@@ -21,7 +23,7 @@ enum ProcessSlots {
 
   private static let forkGuard = ForkGuard(
     of: state, before: { state.willFork() },
-    after: { isChild in state.didFork { if isChild { $0.owners = [] } } })
+    after: { isChild in state.didFork { if isChild { $0.owners = [:] } } })
 
   /// Begins to guard forks; a store does so later, so its locks are taken first (rule of order 1).
   static func prepare() { _ = forkGuard }
@@ -50,10 +52,15 @@ enum ProcessSlots {
   }
 
   /// This process takes part as an owner from now on.
-  static func add(_ owner: UInt64) { _ = state.withLock { $0.owners.insert(owner) } }
+  static func add(_ owner: UInt64) { state.withLock { $0.owners[owner, default: 0] += 1 } }
 
-  static func remove(_ owner: UInt64) { _ = state.withLock { $0.owners.remove(owner) } }
+  static func remove(_ owner: UInt64) {
+    state.withLock { state in
+      guard let count = state.owners[owner] else { return }
+      state.owners[owner] = count > 1 ? count - 1 : nil
+    }
+  }
 
   /// Whether an owner is this process, and not the one that it was forked from.
-  static func has(_ owner: UInt64) -> Bool { state.withLock { $0.owners.contains(owner) } }
+  static func has(_ owner: UInt64) -> Bool { state.withLock { $0.owners[owner] != nil } }
 }

@@ -60,7 +60,7 @@ internal import Synchronization
   }
 
   /// Whether somebody may wait for room, so that the end of a call wakes them.
-  package var isAwaited: Bool {
+  @inline(__always) package var isAwaited: Bool {
     gate.has(GateWord.ordinaryWaits | GateWord.backgroundWaits | GateWord.isNarrowed)
   }
 }
@@ -80,7 +80,8 @@ extension SlotBlock {
   /// Who has taken a slot, if a serial says when; nil if that call has ended.
   private func owner(of index: Int, serial: UInt32) -> UInt64? {
     let word = word(ofSlot: index)
-    guard !word.isFree,
+    // The opposite order of `begin`: a slot that its owner is taking again still has the old serial.
+    guard !word.isFree, unsafe sb_load(line(index, .units)) != 0,
       UInt32(truncatingIfNeeded: unsafe sb_load(line(index, .serial))) == serial
     else { return nil }
     return word.owner
@@ -161,6 +162,8 @@ extension SlotBlock {
   @inline(__always) private func begin(_ index: Int, _ word: SlotWord, units: Int, next: Int? = nil)
     -> HeldSlot
   {
+    // Rule of order 31: what a killed process left in the slot is not taken for this call's.
+    unsafe sb_set(line(index, .units), 0)
     let serial = unsafe sb_load(line(index, .serial)) &+ 1
     unsafe sb_set(line(index, .serial), serial)
     unsafe sb_set(line(index, .since), UInt64(bitPattern: sb_coarse_nanoseconds()))
@@ -172,6 +175,10 @@ extension SlotBlock {
 
   /// Frees the slots of a call, which begin with an index and are taken by a word.
   @inline(__always) private func giveBack(_ first: Int, _ word: SlotWord) -> Bool {
+    guard self.word(ofSlot: first) == word else { return false }
+    // Rule of order 31: a slot has units only while its call is under way. Whoever is killed from here on,
+    // or after it has taken the slot and before its call has begun, has lost no call.
+    unsafe sb_set(line(first, .units), 0)
     var next = first
     var isFirst = true
     // Each line is read before its slot is free, because another process may write it then.
@@ -342,11 +349,11 @@ extension SlotBlock {
     case ringer
   }
 
-  func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
+  @inline(__always) func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
     unsafe mapping.word(word.rawValue * 8)
   }
 
-  func line(_ index: Int, _ word: LineWord) -> UnsafeMutablePointer<UInt64> {
+  @inline(__always) func line(_ index: Int, _ word: LineWord) -> UnsafeMutablePointer<UInt64> {
     unsafe mapping.word(SlotFile.offsetOfSlots + index * SlotFile.bytesOfLine + word.rawValue * 8)
   }
 
@@ -361,7 +368,7 @@ extension SlotBlock {
       SlotFile.offsetOfWaiters + index * SlotFile.bytesOfLine + word.rawValue * 8)
   }
 
-  var gate: GateWord { GateWord(bits: unsafe sb_see(header(.gate))) }
+  @inline(__always) var gate: GateWord { GateWord(bits: unsafe sb_see(header(.gate))) }
 
   func word(ofSlot index: Int) -> SlotWord { SlotWord(bits: unsafe sb_see(slot(index))) }
   func word(ofPlace index: Int) -> PlaceWord { PlaceWord(bits: unsafe sb_see(place(index))) }

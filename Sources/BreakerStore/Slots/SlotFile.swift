@@ -72,7 +72,7 @@ enum SlotFile {
   func beEmpty() { _ = unsafe sb_empty_mapping(address, length) }
 
   /// A word of the part, by its offset in bytes.
-  func word(_ offset: Int) -> UnsafeMutablePointer<UInt64> {
+  @inline(__always) func word(_ offset: Int) -> UnsafeMutablePointer<UInt64> {
     unsafe (address + offset).assumingMemoryBound(to: UInt64.self)
   }
 }

@@ -31,8 +31,9 @@ extension SlotBlock {
       unsafe sb_see(line(index, .units))
     )
     let before = LossWord(bits: unsafe sb_see(line(index, .loss)))
-    // Only the first slot of a call has its units. What was read belongs to that call if the slot is still
-    // taken by the same owner, because that one takes nothing any more.
+    // Only the first slot of a call has its units, and only while the call is under way. What was read
+    // belongs to that call if the slot is still taken by the same owner, because that one takes nothing
+    // any more.
     guard units > 0, before.serial != serial, word(ofSlot: index) == found,
       owners.hasLostCalls(found.owner)
     else { return }
@@ -55,9 +56,10 @@ extension SlotBlock {
 
   package func uncountedLosses(of breaker: Int64, in total: Int64) -> LostCalls? {
     guard breaker == self.breaker else { return nil }
+    let known = unsafe sb_see(header(.losses))
     let found = foundLosses
-    // Not only ever raised here, in case it was damaged.
-    unsafe sb_tell(header(.losses), UInt64(found))
+    // Not only ever raised here, in case it was damaged; but not lowered below what somebody has just found.
+    unsafe sb_decide(header(.losses), known, UInt64(found))
     let base = unsafe Int64(bitPattern: sb_see(header(.lossBase)))
     var ledger = LossLedger(
       base: base & 1 == 0 ? nil : base >> 1,

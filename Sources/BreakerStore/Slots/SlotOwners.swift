@@ -34,9 +34,8 @@ final class SlotOwners: Sendable {
   }
 
   deinit {
-    guard let own else { return }
-    remove(own)
-    ProcessSlots.remove(own)
+    if let own { remove(own) }
+    ProcessSlots.remove(number.load(ordering: .relaxed))
   }
 
   func willFork() {
@@ -68,9 +67,12 @@ final class SlotOwners: Sendable {
       guard let index = enter(number, process) ?? (expire() ? enter(number, process) : nil) else {
         return nil
       }
-      self.number.store(number, ordering: .relaxed)
+      let earlier = self.number.exchange(number, ordering: .relaxed)
       self.index.store(index, ordering: .relaxed)
-      ProcessSlots.add(number)
+      if earlier != number {
+        ProcessSlots.remove(earlier)
+        ProcessSlots.add(number)
+      }
       CleanExit.note(self)
       forkDepth.store(ForkGuard.depth, ordering: .releasing)
       return number
@@ -184,8 +186,13 @@ extension SlotOwners {
   }
 
   private func enter(_ number: UInt64, _ process: ProcessIdentity) -> Int? {
-    for index in indices(for: number) where unsafe sb_load(entry(index)) == 0 {
-      guard unsafe sb_decide(entry(index), 0, Self.claimed(number)) != 0 else { continue }
+    for index in indices(for: number) {
+      // In a copy of an earlier file it has an entry, of which the line may be missing. A second entry would
+      // not be found.
+      let found = unsafe sb_load(entry(index))
+      guard found == 0 || found == Self.registered(number),
+        unsafe sb_decide(entry(index), found, Self.claimed(number)) != 0
+      else { continue }
       let words = Self.words(number, process) + [0]
       for (offset, word) in words.enumerated() {
         unsafe sb_set(line(index).advanced(by: offset), word)

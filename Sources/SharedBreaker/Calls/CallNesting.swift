@@ -140,9 +140,9 @@ internal import Glibc
 package struct OuterCalls: Sendable {
   /// The room of one of them; 0 if there is none.
   private let room: UInt64
-  private let rooms: [UInt64]
+  private let rooms: [UInt64]?
 
-  package init(_ rooms: [UInt64] = [], and room: UInt64 = 0) {
+  @inline(__always) package init(_ rooms: [UInt64]? = nil, and room: UInt64 = 0) {
     self.rooms = rooms
     self.room = room
   }
@@ -150,6 +150,7 @@ package struct OuterCalls: Sendable {
   /// The first of them that is still under way on some slots; nil if none is.
   @inline(__always) func call(on slots: some CallSlots) -> HeldSlot? {
     if let held = HeldSlot(bits: room), slots.isUnderWay(held) { return held }
+    guard let rooms else { return nil }
     for room in rooms {
       if let held = HeldSlot(bits: room), slots.isUnderWay(held) { return held }
     }

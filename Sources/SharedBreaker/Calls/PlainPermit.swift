@@ -30,7 +30,7 @@ package struct PlainPermit: Sendable, Hashable {
   package static let unrecorded: UInt64 = 32
 
   /// The room is that of another call.
-  package static let inside: UInt64 = 64
+  @inlinable package static var inside: UInt64 { 64 }
 
   /// The call surrounds what its thread does.
   package static let surrounds: UInt64 = 128
@@ -41,7 +41,11 @@ package struct PlainPermit: Sendable, Hashable {
   package func has(_ flag: UInt64) -> Bool { flags & flag != 0 }
 
   /// Whether the call has taken room itself.
-  package var hasRoom: Bool { room != 0 && !has(Self.inside) }
+  package var hasRoom: Bool { Self.hasRoom(room, flags: flags) }
+
+  @inlinable package static func hasRoom(_ room: UInt64, flags: UInt64) -> Bool {
+    room != 0 && flags & inside == 0
+  }
 }
 
 /// Calls whose permits are numbers.

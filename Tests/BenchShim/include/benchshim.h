@@ -28,19 +28,33 @@ int bs_semaphore_pairs(int64_t count);
 // Takes a lock of flock(2) and gives it back a number of times. Returns 0 if that worked.
 int bs_flock_pairs(const char *path, int64_t count);
 
-// Lets two threads wake each other in turn, a number of times in all. Returns how many nanoseconds lie
-// between their turns.
-double bs_futex_hand_overs(int64_t count);
+// Two processes that have a turn one after the other, in a file that both map. A turn ends once the other
+// process sleeps, so whoever hands it over has to wake the other one.
+typedef struct bs_turns bs_turns;
+enum { BS_MOST_TURNS = 65536 };
 
-// Two threads that have a turn one after the other, and how long it takes from the end of the one's to the
-// beginning of the other's.
-typedef struct bs_turns {
-  int64_t ended_at, nanoseconds, count;
-  int side;
-} bs_turns;
+// Keeps this thread on the first of its processors. How long a sleeping processor takes to wake is up to the
+// machine, and the scheduler decides anew each time whether one has to.
+void bs_stay_on_one_processor(void);
 
-// Has a turn, which lasts until the other side sleeps: only one of the two may do so at a time.
+// Maps the file, which is made if it is missing. Returns NULL if that fails.
+bs_turns *bs_turns_open(const char *path);
+void bs_turns_close(bs_turns *turns);
+
+// Takes part as one of the sides, 0 and 1, with the first thread of this process; and lets the other side go
+// on alone.
+void bs_turns_join(bs_turns *turns, int side);
+void bs_turns_leave(bs_turns *turns);
+
+// Has a turn. Only one of the two sides may do so at a time.
 void bs_have_turn(bs_turns *turns, int side);
+
+// Has a number of turns, which are handed over by nothing but a futex.
+void bs_take_turns(bs_turns *turns, int side, int64_t count);
+
+// How many turns were handed over to a side that slept, and how many nanoseconds lie between the end of each
+// and the beginning of the next.
+int64_t bs_turns_handed(const bs_turns *turns, const int64_t **nanoseconds);
 
 // Has this process killed when the one that started it ends.
 void bs_end_with_parent(void);
