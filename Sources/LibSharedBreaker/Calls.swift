@@ -188,22 +188,6 @@ func enterWithCare(
   }
 }
 
-/// Permits a call only if it is under no limit.
-private func enterUnlimited(
-  _ handle: OpaquePointer?, _ call: EnteringCall
-) throws(Failure) -> sb_code {
-  let entry = try unsafe passing(to: handle, mayWait: call.mayWait) { breaker throws(Failure) in
-    try throwingFailures(ofBreaker: { () throws(BreakerError) in
-      try breaker.enterUnlimited(mayWait: call.mayWait)
-    })
-  }
-  switch entry {
-  case .decided(let decision): return call.answer(decision)
-  case .limited: return SB_LIMITED
-  case nil: return SB_WOULD_BLOCK
-  }
-}
-
 /// What the caller of a function passes that enters a call.
 @safe struct EnteringCall {
   private let permit: UnsafeMutablePointer<sb_permit>

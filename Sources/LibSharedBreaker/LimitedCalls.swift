@@ -1,8 +1,10 @@
 package import CSharedBreaker
 internal import SharedBreaker
 
-// Calls under a limit that find a free slot. They do not pass the gate that keeps forks away, because they
-// take no lock; what Swift makes when it is first used is made before (`ThreadCalls.prepare`).
+// Calls under a limit that find a free slot, and calls that must be under none.
+//
+// The former do not pass the gate that keeps forks away, because they take no lock; what Swift makes when
+// it is first used is made before (`ThreadCalls.prepare`).
 
 @c @implementation
 package func sb_enter_inside(
@@ -61,4 +63,20 @@ func leaveWithinLimit(
   if unsafe permit.pointee.opaque.1 & PlainPermit.surrounds != 0 { ThreadCalls.remove(call.room) }
   unsafe permit.pointee.use()
   return true
+}
+
+/// Permits a call only if it is under no limit.
+func enterUnlimited(
+  _ handle: OpaquePointer?, _ call: EnteringCall
+) throws(Failure) -> sb_code {
+  let entry = try unsafe passing(to: handle, mayWait: call.mayWait) { breaker throws(Failure) in
+    try throwingFailures(ofBreaker: { () throws(BreakerError) in
+      try breaker.enterUnlimited(mayWait: call.mayWait)
+    })
+  }
+  switch entry {
+  case .decided(let decision): return call.answer(decision)
+  case .limited: return SB_LIMITED
+  case nil: return SB_WOULD_BLOCK
+  }
 }
