@@ -126,6 +126,44 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `a thread that waits to record a lost call keeps no other in slots that were deleted`()
+    throws
+  {
+    let stage = try Stage()
+    let store = SharedStore(
+      path: stage.store,
+      options: StoreOptions(lockTimeout: .seconds(3_600), clock: stage.clock.clock))
+    let breaker = try store.breaker(
+      "api", policy: BreakerPolicy(maxConcurrent: 1, lostCalls: .failure))
+    try breaker.run {}
+    let puppets = try stage.puppets(
+      2, "max-concurrent=1 lost-calls=failure", options: ["lock-timeout=200"])
+    #expect(try puppets[0].ask("acquire") == "normal")
+    #expect(try puppets[1].ask("acquire") == "busy")
+    var holder: Holder? = try Holder(stage.store, "BEGIN IMMEDIATE")
+    puppets[0].kill()
+    // Who finds the call lost cannot record it.
+    while try puppets[1].ask("acquire") == "busy" {}
+    _ = try puppets[1].ask("succeed")
+    Files.removeAll(stage.store + "-slots")
+    stage.clock.advance(by: .seconds(2))
+    let threads = Threads()
+    threads.start { try? breaker.run {} }
+    // It does the round: it makes the file again, and then waits.
+    while !Files.exists(stage.store + "-slots") {}
+    var unitsInUse: Int?
+    while unitsInUse != 1 {
+      let permit = try breaker.acquire().shared()
+      unitsInUse = try stage.sharedStore().snapshot(of: "api")?.limit?.unitsInUse
+      permit.succeed()
+    }
+    withExtendedLifetime(holder) {}
+    holder = nil
+    threads.join()
+    #expect(try stage.sharedStore().snapshot(of: "api")?.totals.lostCalls == 1)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `calls of a process that exits by itself are not lost`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-concurrent=1 lost-calls=failure max-failures=1")

@@ -193,15 +193,17 @@ extension Engine {
     let limited = look { $0.knowledge.limited }
     guard !limited.isEmpty, isAvailable else { return }
     storage.lookAfterSlots()
-    for reference in limited {
-      let (cell, known) = (reference.cell, reference.cell.limit?.limit)
-      if let known {
-        known.slots.lookAround()
-        recordLostCalls(of: cell, under: known)
-      }
+    let known = limited.map { (cell: $0.cell, limit: $0.cell.limit?.limit) }
+    // Before anything that may wait for the store: other threads begin calls meanwhile.
+    for (cell, limit) in known {
       let row = look { $0.knowledge[cell].row }
-      guard let row, storage.slots(ofBreaker: row) !== known?.slots else { continue }
+      guard let row, storage.slots(ofBreaker: row) !== limit?.slots else { continue }
       update { $0.knowledge.forget(cell) }
+    }
+    for (cell, limit) in known {
+      guard let limit else { continue }
+      limit.slots.lookAround()
+      recordLostCalls(of: cell, under: limit)
     }
   }
 
