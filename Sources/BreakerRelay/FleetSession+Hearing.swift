@@ -221,11 +221,7 @@ extension FleetSession {
 extension FleetNews {
   /// Whether it is a command to a policy, some of which may fit only together.
   fileprivate var setsPolicy: Bool {
-    switch self {
-    case .command(let command), .remembered(let command):
-      if case .policy = command.action { return true }
-      return false
-    default: return false
-    }
+    if case .policy? = command?.action { return true }
+    return false
   }
 }

@@ -126,11 +126,7 @@ extension RelayContext {
     let applied = verdicts.count { $0 == .applied }
     health.change { $0.applied += Int64(applied) }
     for (verdict, piece) in zip(verdicts, news) {
-      let command: FleetCommand? =
-        switch piece {
-        case .command(let command), .remembered(let command): command
-        default: nil
-        }
+      let command = piece.command
       guard case .refused(let why) = verdict else {
         if let command { course.accept(command) }
         continue

@@ -5,8 +5,8 @@ internal import SharedBreaker
 
 /// The rooms of the calls that a thread of a C program is inside of.
 ///
-/// A room that is left here is worth nothing once its call has ended. So nothing is lost if the call is
-/// ended by another thread, or by the end of the parent's copy in a child.
+/// A room that is left here is worth nothing once its call has ended. So it does no harm if another thread
+/// ends the call, or if the thread is a copy in the child of a fork.
 enum ThreadCalls {
   /// The thread's rooms; nil if the system has no key left.
   private static let key: pthread_key_t? = {
@@ -48,7 +48,7 @@ enum ThreadCalls {
   static func add(_ room: UInt64) -> Bool {
     guard let key else { return false }
     if let known {
-      // Whatever was taken of the same slots has ended, or no other room would have been.
+      // A room of the same slots belongs to a call that has ended: otherwise this call would have used it.
       known.rooms.removeAll { HeldSlot.isOfSameSlots($0, room) }
       known.rooms.append(room)
       return true

@@ -3,8 +3,8 @@ public import SharedBreaker
 
 /// A command to a fleet that a program is about to give.
 ///
-/// `cbctl` tells the relay before it gives the command, so that the relay knows from the kernel who
-/// gives it. What a store holds can be written by anybody who may write to it, and proves nothing.
+/// `cbctl` tells the relay before it gives the command, so that the relay learns from the kernel who
+/// gives it. The content of a store proves nothing about that, because all its users can write to it.
 public struct FleetGiving: Sendable, Hashable {
   /// What the command does, as a text that is the same before and after it was given.
   public var deed: String

@@ -53,6 +53,21 @@ static inline void call(sb_breaker *breaker, int outcome) {
   CHECK(permit.kind == 0);
 }
 
+/* Makes a call that may wait, so that the first call of this second need not be another one. */
+static inline void do_round(sb_store *store) {
+  sb_breaker *breaker = open_breaker(store, "rounds", NULL);
+  call(breaker, SB_SUCCESS);
+  sb_breaker_free(breaker);
+}
+
+/* Ends the test unless a call with SB_NOWAIT returns a code. The first call of each second would have to wait. */
+#define CHECK_AT_ONCE(expected, store, call)                                                      \
+  do {                                                                                            \
+    int rounds, code = SB_WOULD_BLOCK;                                                            \
+    for (rounds = 0; rounds < 1000 && (code = call) == SB_WOULD_BLOCK; rounds++) do_round(store); \
+    check_code(__FILE__, __LINE__, #call, expected, code);                                        \
+  } while (0)
+
 /* Returns whether the document of a breaker contains a text. */
 static inline int says(sb_breaker *breaker, const char *text) {
   char *json;

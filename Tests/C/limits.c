@@ -62,7 +62,7 @@ static void without_a_limit_they_are_calls_like_others(sb_store *store) {
   sb_breaker *heavy = claiming(free_one, 7, SB_BACKGROUND);
   sb_permit permit = SB_PERMIT_INIT;
   call(heavy, SB_SUCCESS);
-  CHECK_CODE(SB_OK, sb_enter(heavy, &permit, NULL, SB_NOWAIT));
+  CHECK_AT_ONCE(SB_OK, store, sb_enter(heavy, &permit, NULL, SB_NOWAIT));
   CHECK_CODE(SB_OK, sb_leave(free_one, &permit, SB_SUCCESS, NULL, SB_NOWAIT));
   call(heavy, SB_FAILURE);
   call(free_one, SB_FAILURE);
@@ -140,7 +140,7 @@ static void calls_of_a_thread_are_inside_of_the_one_that_surrounds_them(sb_store
   room = room_of(&outer, SB_OK);
   nest(gpu, room);
   nest(heavy, room);
-  CHECK_CODE(SB_OK, sb_enter(disk, &middle, NULL, SB_SURROUND | SB_NOWAIT));
+  CHECK_AT_ONCE(SB_OK, store, sb_enter(disk, &middle, NULL, SB_SURROUND | SB_NOWAIT));
   CHECK(room_of(&middle, SB_OK) != room);
   nest(gpu, room);
   nest(disk, room_of(&middle, SB_OK));
@@ -160,6 +160,7 @@ static void calls_of_a_thread_are_inside_of_the_one_that_surrounds_them(sb_store
 }
 
 typedef struct other_thread {
+  sb_store *store;
   sb_breaker *breaker;
   sb_permit *outer;
   uint64_t room;
@@ -169,7 +170,7 @@ static void *in_another_thread(void *context) {
   other_thread *its = (other_thread *)context;
   sb_permit inner = SB_PERMIT_INIT;
   refuse(its->breaker, "this thread is not inside");
-  CHECK_CODE(SB_OK, sb_enter_inside(its->breaker, its->room, &inner, NULL, SB_NOWAIT));
+  CHECK_AT_ONCE(SB_OK, its->store, sb_enter_inside(its->breaker, its->room, &inner, NULL, SB_NOWAIT));
   CHECK(room_of(&inner, SB_NOTHING) == its->room);
   CHECK_CODE(SB_OK, sb_leave(its->breaker, &inner, SB_SUCCESS, NULL, 0));
   CHECK_CODE(SB_OK, sb_leave(its->breaker, its->outer, SB_SUCCESS, NULL, 0));
@@ -184,6 +185,7 @@ static void calls_elsewhere_are_inside_if_they_say_so(sb_store *store) {
   int round;
   for (round = 0; round < 3; round++) {
     CHECK_CODE(SB_OK, sb_enter(gpu, &outer, NULL, SB_SURROUND));
+    its.store = store;
     its.breaker = gpu;
     its.outer = &outer;
     its.room = room_of(&outer, SB_OK);

@@ -67,7 +67,7 @@ static void a_call_with_room_has_no_turn(sb_store *store) {
   CHECK(turn == NULL && permit.kind == SB_NORMAL);
   /* Inside of a call there is room. */
   CHECK_CODE(SB_OK, sb_permit_room(&permit, &room));
-  CHECK_CODE(SB_OK, sb_turn_open(gpu, room, &other, NULL, &turn, SB_NOWAIT));
+  CHECK_AT_ONCE(SB_OK, store, sb_turn_open(gpu, room, &other, NULL, &turn, SB_NOWAIT));
   CHECK_CODE(SB_NOTHING, sb_permit_room(&other, &room));
   leave(gpu, &other);
   leave(gpu, &permit);
@@ -78,7 +78,7 @@ static void a_call_with_room_has_no_turn(sb_store *store) {
   CHECK(turn == NULL && rejection.cause == SB_CAUSE_BUSY);
   leave(hasty, &other);
   CHECK_CODE(SB_OK, sb_trip(hasty, 0, NULL, 0));
-  CHECK_CODE(SB_REJECTED, sb_turn_open(hasty, 0, &permit, &rejection, &turn, SB_NOWAIT));
+  CHECK_AT_ONCE(SB_REJECTED, store, sb_turn_open(hasty, 0, &permit, &rejection, &turn, SB_NOWAIT));
   CHECK(turn == NULL && rejection.cause == SB_CAUSE_OPEN);
   sb_breaker_free(gpu);
   sb_breaker_free(plain);
@@ -115,9 +115,12 @@ static void a_turn_ends_with_the_patience_of_the_policy(sb_store *store) {
   sb_permit permit = SB_PERMIT_INIT, other = SB_PERMIT_INIT;
   sb_rejection rejection = SB_REJECTION_INIT;
   sb_turn *turn;
+  int code;
   enter(gpu, &permit);
-  CHECK_CODE(SB_WAITING, sb_turn_open(gpu, 0, &other, NULL, &turn, 0));
-  CHECK_CODE(SB_REJECTED, await_turn(turn, &other, &rejection));
+  code = sb_turn_open(gpu, 0, &other, &rejection, &turn, 0);
+  /* On a busy machine, the time can be over before the function returns. */
+  if (code == SB_WAITING) code = await_turn(turn, &other, &rejection);
+  CHECK_CODE(SB_REJECTED, code);
   CHECK(rejection.cause == SB_CAUSE_BUSY && says(gpu, "\"waiting\":0"));
   sb_turn_free(turn);
   leave(gpu, &permit);

@@ -77,6 +77,18 @@ struct StoreCommandTests {
     #expect(bench("trip", "a\nb").code == 64)
   }
 
+  @Test func `policy treats an unknown name as force does, if it sets a word`() {
+    let bench = Bench()
+    #expect(
+      bench("policy", "pay", "--set", "probes=2").errors
+        == "cbctl: pay: created, because no breaker had that name\n")
+    #expect(bench("policy", "pay", "--set", "probes=3").errors.isEmpty)
+    #expect(
+      bench("policy", "pya", "--set", "probes=2").errors
+        == "cbctl: pya: created, because no breaker had that name: did you mean 'pay'?\n")
+    #expect(bench("policy", "pay", "--unset", "probes").errors.isEmpty)
+  }
+
   @Test func `force with a wrong name or mode creates nothing`() {
     let bench = Bench()
     #expect(bench("force", "a\nb", "forced_open").code == 64)

@@ -9,7 +9,7 @@ package struct CallClaim: Sendable, Hashable {
     self.priority = priority
   }
 
-  /// Whether it takes one unit, and goes first: what most calls do.
+  /// Whether it takes one unit and may use the whole limit, as most calls do.
   package var isOneOrdinaryUnit: Bool { units <= 1 && priority == .ordinary }
 }
 

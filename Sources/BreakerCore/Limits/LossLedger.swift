@@ -1,8 +1,8 @@
 /// How many of the calls that were found lost a breaker has counted.
 ///
-/// They are found in the memory of a host, and counted in a transaction; whoever does either may be killed
-/// at any step. So nothing that is written after the commit decides whether it came about. The total of the
-/// breaker does: only these calls add to it.
+/// They are found in the memory of a host and counted in a transaction, by processes that may be killed at
+/// any step. So nothing that is written after the commit can decide whether they are counted. The total of
+/// the breaker decides it, because only these calls add to it.
 package struct LossLedger: Sendable, Hashable {
   /// The total of the breaker without the calls that were found here; nil before the first look at it.
   package var base: Int64?

@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// The users who have told this relay over its socket what they are about to command.
 ///
-/// The kernel has named them, so a command that was given just after it was announced is theirs. A
-/// user who announces a command that somebody else then gives is named for it instead of them.
+/// The kernel has named them, so a command that is given just after its announcement counts as theirs. If
+/// one user announces a command and another one gives it, the first one is named.
 package final class CommandGivers: Sendable {
   private struct Announcement {
     var user: String
@@ -34,8 +34,8 @@ package final class CommandGivers: Sendable {
 
   /// How much later than it was announced a command may be given.
   ///
-  /// A program can fail after it has announced a command. Without this limit, anybody who can write to
-  /// the store could give the same command in the name of its user.
+  /// A program can fail after it has announced a command. Without this limit, anyone who can write to the
+  /// store could give the same command later in the name of its user.
   package static let longestPause = Duration.seconds(600)
 
   /// How long an announcement is remembered while the server takes no commands.
@@ -47,12 +47,12 @@ package final class CommandGivers: Sendable {
   package func note(_ giving: FleetGiving, by user: String, at now: ContinuousClock.Instant = .now)
   {
     guard !giving.names.isEmpty else { return }
-    // As long as the stores of all hosts keep it, or what is signed would differ from what they have.
+    // No longer than stores keep it: otherwise the signature would cover another text than they have.
     let user = FleetGiver(said: "", verifiedUser: user, host: "").verifiedUser ?? user
     let names = Dictionary(giving.names.map { ($0, 1) }, uniquingKeysWith: +)
     var giving = giving
     giving.names = []
-    // The numbers are about what the containers take besides.
+    // The constants stand for the memory of the containers.
     let size =
       names.keys.reduce(256 + giving.deed.utf8.count + (giving.reason?.utf8.count ?? 0)) {
         $0 + $1.utf8.count + 64
@@ -68,7 +68,7 @@ package final class CommandGivers: Sendable {
     }
   }
 
-  /// The user who has announced a command, whose age is that of now; nil if nobody has.
+  /// The user who has announced a command, whose age is right at `now`; nil if nobody has.
   package func user(
     of command: FleetCommand, at now: ContinuousClock.Instant = .now
   ) -> String? {
@@ -77,7 +77,7 @@ package final class CommandGivers: Sendable {
     }
   }
 
-  /// Notes that a command was told, so that the same one needs a new announcement.
+  /// Notes that a command was told to the fleet, so that giving the same one again needs a new announcement.
   package func told(_ command: FleetCommand, at now: ContinuousClock.Instant = .now) {
     announcements.withLock { all in
       let place = all.firstIndex { $0.has(command, givenAt: now - command.age) }

@@ -28,10 +28,7 @@ package struct HeardCommands: Sendable, Hashable {
   mutating func take(_ news: [FleetNews], _ verdicts: [FleetVerdict]) {
     for (piece, verdict) in zip(news, verdicts) {
       if case .refused = verdict { continue }
-      switch piece {
-      case .command(let command), .remembered(let command): take(command)
-      case .suspicion, .recovery: break
-      }
+      if let command = piece.command { take(command) }
     }
   }
 
@@ -76,5 +73,15 @@ extension HeardCommands {
     else { return nil }
     self.floor = floor
     for mark in words.dropFirst() { stamps[String(mark)] = floor }
+  }
+}
+
+extension FleetNews {
+  /// The command, if it is one.
+  var command: FleetCommand? {
+    switch self {
+    case .command(let command), .remembered(let command): command
+    default: nil
+    }
   }
 }

@@ -88,7 +88,7 @@ package final class MemoryBreakerSlots: CallSlots {
     let isStarted = SystemThread.startDetached("breaker-queue") { [self] in
       HelperGate.inside {
         let entry = enter(claim, terms, wait: patient)
-        // Who has given up is told that there is no room.
+        // A caller that has given up is told that there is no room.
         answer(entry == .unwanted && !isWanted.withLock { $0 } ? .busy : entry)
       }
     }

@@ -11,15 +11,15 @@ package struct LostCalls: Sendable, Hashable {
   let countedThen: Int64
 
   init(process: ProcessIdentity?, _ uncounted: Int64, of found: Int64) {
-    // A transaction counts no more than a limit ever lets begin.
+    // A transaction counts no more calls than any limit lets begin.
     calls = Int(min(uncounted, Int64(SlotTerms.most)))
     countedThen = found - uncounted + Int64(calls)
     self.process = calls > 0 ? process : nil
   }
 }
 
-/// Lost calls stay in the memory that processes share until a breaker has counted them: whoever finds
-/// them may find that the store cannot be written, or may be killed.
+/// Lost calls stay in the memory that processes share until a breaker has counted them. The process that
+/// finds them may be killed, or may be unable to write the store.
 ///
 /// Each slot says how many of its calls were found lost, and which one was the last, in one word that is
 /// changed before the slot becomes free.
@@ -31,8 +31,8 @@ extension SlotBlock {
       unsafe sb_see(line(index, .units))
     )
     let before = LossWord(bits: unsafe sb_see(line(index, .loss)))
-    // Only the first slot of a call has its units, and only while the call is under way. What was read
-    // belongs to that call if the slot is still taken by the same owner, because that one takes nothing
+    // Only the first slot of a call has its units, and only while the call is under way. As long as the slot
+    // has the same owner, what was read belongs to that call, because an owner that has ended takes nothing
     // any more.
     guard units > 0, before.serial != serial, word(ofSlot: index) == found,
       owners.hasLostCalls(found.owner)
@@ -58,7 +58,7 @@ extension SlotBlock {
     guard breaker == self.breaker else { return nil }
     let known = unsafe sb_see(header(.losses))
     let found = foundLosses
-    // Not only ever raised here, in case it was damaged; but not lowered below what somebody has just found.
+    // Lowered too, because a damaged word may say more; but not below what somebody has just found.
     unsafe sb_decide(header(.losses), known, UInt64(found))
     let base = unsafe Int64(bitPattern: sb_see(header(.lossBase)))
     var ledger = LossLedger(

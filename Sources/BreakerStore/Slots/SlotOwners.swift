@@ -96,8 +96,8 @@ final class SlotOwners: Sendable {
 
   /// Tells which owners have ended for certain.
   ///
-  /// With `believingLocks`, whoever holds its lifeline is alive: that is one question to the kernel instead
-  /// of a dozen, but a process that has ended is found later if another one keeps its memory.
+  /// With `believingLocks`, an owner whose lifeline is held is alive. That takes one question to the kernel
+  /// instead of a dozen, but an owner that has ended is found later if another process keeps its memory.
   func judgement(believingLocks: Bool) -> (_ number: UInt64) -> Bool {
     let isHolding = believingLocks ? judge.holders() : { _ in false }
     var known: [UInt64: Bool] = [:]

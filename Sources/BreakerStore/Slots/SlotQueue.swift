@@ -157,7 +157,7 @@ extension SlotBlock {
       unsafe sb_decide(place(caller.index), absent.bits, 0)
     }
     settle()
-    // One that came for a moment has looked after nobody.
+    // A caller that came for a moment has looked after nobody.
     if !caller.word.isBrief { passOnWatch(after: caller) }
   }
 

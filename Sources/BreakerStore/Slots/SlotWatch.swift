@@ -6,8 +6,8 @@ internal import Synchronization
 /// What one process knows of those who have slots and places in a block, and do not live or do not come.
 ///
 /// Of all callers that wait on the host, two look after the others 20 times a second: the last one to be
-/// served, and the last one of another process, in case the first one's process is killed or stopped.
-/// The others sleep until they are woken, but for one look a second, in case that happens to both.
+/// served, and the last one of another process, in case the process of the former is killed or stopped.
+/// All others sleep until they are woken, and look once a second, in case that happens to both.
 final class SlotWatch: Sendable {
   private let state = Guarded(State())
 
@@ -23,7 +23,7 @@ final class SlotWatch: Sendable {
   private static let tick: Int64 = 50_000_000
   private static let longestSleep: Int64 = 1_000_000_000
 
-  /// For how long a look for the dead by anybody on the host is good, and one that believes no lock.
+  /// How often at most the host looks for the dead, and how often without believing locks.
   fileprivate static let freshness: Int64 = 40_000_000
   fileprivate static let round: Int64 = 1_000_000_000
 
@@ -121,7 +121,7 @@ extension SlotBlock {
     if isTurn(.lookedAt, every: SlotWatch.round) { _ = freeTheDead() }
   }
 
-  /// Whether so much time has passed since somebody on the host did what a word dates; it is dated now.
+  /// Whether so much time has passed since the instant in a word, which becomes the current one then.
   private func isTurn(_ word: HeaderWord, every nanoseconds: Int64) -> Bool {
     let now = sb_coarse_nanoseconds()
     let last = unsafe sb_see(header(word))
@@ -144,8 +144,8 @@ extension SlotBlock {
   /// Those who look after all others that wait: the last one to be served, and the last one of another
   /// process.
   ///
-  /// The last ones, because they are there for longest: whoever leaves in turn is none of them, and has
-  /// nobody to wake in its place.
+  /// The last ones wait for longest. A caller that leaves in its turn is not one of them, so it need not
+  /// wake another one in its place.
   var watchers: (last: Caller?, other: Caller?) {
     var (last, other): (Caller?, Caller?)
     for index in 0..<placeExtent {

@@ -70,7 +70,7 @@ extension CommandContext {
   }
 
   /// The message about a name that no breaker has yet, which may be a typo.
-  private func noteOnFirstUse(of name: String) throws(ControlError) -> String? {
+  func noteOnFirstUse(of name: String) throws(ControlError) -> String? {
     let found = try ask { store throws(StoreError) in try store.snapshot(of: name) }
     if found != nil { return nil }
     let words = "\(VisibleText.name(name)): created, because no breaker had that name"

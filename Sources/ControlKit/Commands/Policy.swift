@@ -9,7 +9,7 @@ extension CommandSpec {
     options: [
       OptionSpec(
         name: "set", kind: .policySetting, isRepeatable: true,
-        summary: "set a word of the policy; creates the breaker if it does not exist"),
+        summary: "set a word of the policy; creates the breaker if it does not exist, and says so"),
       OptionSpec(
         name: "unset", kind: .policyKey, isRepeatable: true,
         summary: "go back to the code's value of a word"),
@@ -54,9 +54,11 @@ extension CommandSpec {
     let breaker =
       settings.isEmpty
       ? try context.existingBreaker(name, for: fleet) : try context.madeBreaker(name)
+    let note = settings.isEmpty ? nil : try context.noteOnFirstUse(of: name)
     try context.act { () throws(BreakerError) in
       try breaker.overridePolicy(set: settings, unset: unset, scope: fleet.scope)
     }
+    if let note { context.note(note) }
     try course?.follow(context)
     let snapshot = try context.snapshot(of: name)
     if context.global.isJSON {

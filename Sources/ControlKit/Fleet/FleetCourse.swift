@@ -185,7 +185,7 @@ extension FleetCourse {
       return "; on this host, \(way) the others of fleet \(fleet)"
     }
     // Somebody has withdrawn it meanwhile, or has taken this host out of the fleet.
-    if commands.isEmpty { return "; on this host, and unknown in fleet \(fleet)" }
+    if commands.isEmpty { return "; on this host; fleet \(fleet) may not have it" }
     guard patience != nil, !hosts.isEmpty else { return "; published to fleet \(fleet)" }
     return "; \(Self.words(of: hosts)) of fleet \(fleet)"
   }

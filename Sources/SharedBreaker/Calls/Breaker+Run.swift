@@ -39,7 +39,9 @@ extension Breaker {
     return result
   }
 
-  /// Runs work that the healthy path has not permitted; by itself, so that healthy calls stay short.
+  /// Runs work that the healthy path has not permitted.
+  ///
+  /// It is a function of its own, so that the code of healthy calls stays short.
   @inlinable @inline(never) func runWithCare<Result>(
     outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
   ) throws -> Result {
@@ -214,7 +216,7 @@ extension Breaker {
 
   @discardableResult
   func end(_ ticket: Ticket, _ outcome: CallOutcome, elapsed: Duration? = nil) -> ReportVerdict {
-    // The room is free once the outcome is known, so that whoever gets it meets what has come of it.
+    // The outcome comes first, so that the next caller in this room knows of it.
     defer { if let held = ticket.held { engine.giveBack(held, on: cell) } }
     if outcome == .success, elapsed == nil, counts(ticket) { return .counted }
     return engine.accept(report(outcome, of: ticket, elapsed: elapsed), of: cell)

@@ -6,8 +6,7 @@ internal import Glibc
 /// A call that waits for its turn without a thread, for a caller with an event loop of its own.
 ///
 /// Its descriptor polls as readable when it is time to ask again. One thread uses a turn at a time.
-/// Unchecked because the compiler does not know that the lock guards what the thread that waits for all
-/// turns changes.
+/// Unchecked because the compiler does not know that the lock guards what the dispatcher's thread changes.
 package final class CallTurn: @unchecked Sendable {
   /// What a caller is told.
   package enum Answer {
@@ -41,7 +40,7 @@ package final class CallTurn: @unchecked Sendable {
   fileprivate init?(_ breaker: Breaker, _ search: RoomSearch) {
     self.breaker = breaker
     self.search = search
-    // Who is not patient never waits.
+    // A search that is not patient never waits.
     signal = search.isPatient ? sb_flag() : -1
     if search.isPatient, signal < 0 { return nil }
   }
@@ -69,7 +68,7 @@ package final class CallTurn: @unchecked Sendable {
       case .answered(let entry):
         lower()
         let (engine, cell, limit) = (breaker.engine, breaker.cell, search.inForce.limit)
-        // The call may hang as the lost ones did, so they are recorded before it is made.
+        // The lost calls are recorded before this one is made, because it may hang as they did.
         guard mayWait || !engine.mayRecordLostCalls(of: cell, under: limit) else {
           return .hasToWait
         }

@@ -2,12 +2,12 @@ internal import BreakerCore
 internal import BreakerStore
 internal import CHost
 
-/// A call under a limit that was permitted from memory, and has taken its room.
+/// A call under a limit that may have been permitted from memory, with its room.
 @frozen @usableFromInline package struct LimitedCall: Sendable {
-  /// The word that permitted the call.
+  /// The word of the breaker if that permits the call, even if there is no room for it; 0 otherwise.
   @usableFromInline package let word: UInt64
 
-  /// The room that the call has taken; 0 if it was not permitted.
+  /// The room that the call has taken; 0 if it has none.
   @usableFromInline package let room: UInt64
 
   static let notPermitted = LimitedCall(word: 0, room: 0)
@@ -22,7 +22,7 @@ internal import CHost
 
 /// The path of a call under a limit that finds a free slot: no lock, no system call, and nothing copied.
 ///
-/// Everything else has a `Ticket`: a call of several units, a call inside of another one, and one whose
+/// All other calls have a `Ticket`: a call of several units, a call inside of another one, and one whose
 /// policy looks at how long calls take.
 extension Breaker {
   @usableFromInline func enterLimited() -> LimitedCall { engine.takeSlot(on: cell, claim) }
@@ -37,7 +37,7 @@ extension Breaker {
     guard engine.isCurrent, engine.countSuccess(of: cell, since: 0, under: word) else {
       return end(call, .success)
     }
-    // The room is free once the outcome is known, so that whoever gets it meets what has come of it.
+    // The outcome comes first, so that the next caller in this room knows of it.
     if let held = HeldSlot(bits: call.room) { engine.giveBack(held, on: cell) }
   }
 

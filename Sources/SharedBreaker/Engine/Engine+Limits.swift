@@ -147,7 +147,7 @@ extension Engine {
     if isEnding.load(ordering: .sequentiallyConsistent) { return false }
     if ticket.source != .store { return true }
     do throws(StoreError) {
-      // Read again if it was forgotten, as after a change by another process: who waits keeps its place.
+      // Read again if it was forgotten, as after a change by another process: the caller keeps its place.
       _ = try waiting(.brief) { () throws(StoreError) in
         _ = try isCurrent(mayWait: true)
         if !cell.word.has(CellWord.permitsWithinLimit) { _ = try known(cell) }
@@ -209,7 +209,7 @@ extension Engine {
 
   /// Records the calls that were found lost, by this process or by one that could not record them.
   ///
-  /// If the store cannot be written now, they wait beside the slots for whoever makes a call later.
+  /// If the store cannot be written now, they stay beside the slots until a later call records them.
   ///
   /// - Returns: Whether there were any that could be recorded.
   @discardableResult func recordLostCalls(of cell: Cell, under limit: CellLimit) -> Bool {

@@ -50,7 +50,7 @@ struct RoomSearch {
       SlotWait(
         until: end,
         while: {
-          // One who waits may be the only one to notice a death, and its own turn may be far off.
+          // This caller may be the only one to notice a death, and its own turn may be far off.
           engine.recordLostCalls(of: cell, under: limit)
           return engine.isStillPermitted(cell, as: asked)
         }, asleep: request.asleep ?? { $0() })
@@ -98,7 +98,7 @@ struct RoomSearch {
       guard looks <= Self.mostLooks else { return .decided(rejected()) }
       let isLast = looks == Self.mostLooks
       guard let next = engine.limitNow(of: cell, after: inForce, isLast: isLast) else {
-        // It has none any more.
+        // It has no limit any more.
         return .decided(.permitted(ticket))
       }
       inForce = next
@@ -181,7 +181,7 @@ extension Engine {
     let question = search.question
     let entry = question.slots.enter(question.claim, question.terms)
     if mayRecordLostCalls(of: cell, under: inForce.limit) {
-      // The round of a call that may wait records them, before it is made: it may hang as they did.
+      // A call that may wait records them in its round, before it is made: it may hang as they did.
       if case .begun(let held) = entry { question.slots.end(held) }
       letRoundBeDue()
       return nil
