@@ -252,7 +252,7 @@ import Testing
     #expect(blocks[0].gate.bits & 7 == 0)
   }
 
-  @Test(.timeLimit(.minutes(10)))
+  @Test(.timeLimit(.minutes(60)))
   func `processes that are killed and stopped never have more under way than the limit`() throws {
     let stage = try SlotStage()
     let limit = 4
