@@ -17,6 +17,12 @@ import Testing
     }
   }
 
+  @Test func `a call of one unit that may use the whole limit is an ordinary one`() {
+    #expect(CallClaim().isOneOrdinaryUnit)
+    #expect(!CallClaim(units: 2).isOneOrdinaryUnit)
+    #expect(!CallClaim(priority: .background).isOneOrdinaryUnit)
+  }
+
   @Test func `background calls never take what is reserved, and ordinary calls may take all`() {
     for units in 2...5 {
       for reserved in 0..<units {

@@ -191,8 +191,8 @@ package struct FleetCorrection: Sendable, Hashable {
         wrong.append(order)
       }
     }
-    var earlier = others.filter { $0.stamp <= latest }
-      .sorted { $0.age(at: now) > $1.age(at: now) }[...]
+    var earlier = ArraySlice(
+      others.filter { $0.stamp <= latest }.sorted { $0.age(at: now) > $1.age(at: now) })
     for order in wrong.sorted(by: { $0.stamp < $1.stamp }) where stamps[order.stamp] == nil {
       while let other = earlier.first, other.age(at: now) >= order.age(at: now) {
         highest = max(highest, other.stamp)
