@@ -418,12 +418,20 @@ class Waits(SignalTestCase):
 
     def test_only_the_main_thread_is_interrupted(self):
         let_go = self.hold()
-        thread = threading.Thread(target=self.payments.trip)
+        # Python 3.11 takes a thread for ended if `join` was interrupted.
+        is_done = threading.Event()
+
+        def trip():
+            self.payments.trip()
+            is_done.set()
+
+        thread = threading.Thread(target=trip)
         thread.start()
         self.signal_soon()
         with self.assertRaises(Interrupt):
-            thread.join()
+            is_done.wait()
         let_go()
+        is_done.wait()
         thread.join()
         self.assertEqual(self.store.snapshot("payments")["state"], "open")
 
