@@ -299,7 +299,7 @@ import Testing
 }
 
 /// A puppet that takes slots.
-private func SlotPuppet(_ stage: SlotStage) throws -> Puppet {
+func SlotPuppet(_ stage: SlotStage) throws -> Puppet {
   try Puppet(store: stage.path, startedBy: [])
 }
 

@@ -12,10 +12,28 @@ extension Worker {
     entry(words, wait: nil, claim: CallClaim(units: number(words, 1) ?? 1))
   }
 
-  /// `slot-wait LIMIT PLACES MS`: waits for its turn, and keeps its slot.
+  /// `slot-begin-thread LIMIT`: begins a call that does not wait, in a thread that ends then.
+  func beginSlotInThread(_ words: [String]) -> String {
+    guard let block = slotBlock(), let limit = number(words, 0) else { return "error no slots" }
+    let begun = Begun()
+    Threads.run(1) { _ in
+      let terms = SlotTerms(CallLimit(limit), revision: 1)
+      if case .begun = block.enter(CallClaim(), terms) { begun.count.add(1, ordering: .relaxed) }
+    }
+    return begun.count.load(ordering: .relaxed) == 1 ? "begun" : "busy"
+  }
+
+  /// `slot-look`: does what a process does once a second.
+  func lookAroundSlots() -> String {
+    slotBlock()?.lookAround()
+    return "looked"
+  }
+
+  /// `slot-wait LIMIT PLACES MS [background]`: waits for its turn, and keeps its slot.
   func waitForSlot(_ words: [String]) -> String {
     entry(
-      words, wait: SlotWait(atMost: .milliseconds(number(words, 2) ?? 0)), claim: CallClaim(),
+      words, wait: SlotWait(atMost: .milliseconds(number(words, 2) ?? 0)),
+      claim: CallClaim(priority: words.contains("background") ? .background : .ordinary),
       places: number(words, 1) ?? 0)
   }
 

@@ -100,6 +100,8 @@ final class Worker {
     },
     "slot-begin": { worker, words in worker.beginSlot(words) },
     "slot-wait": { worker, words in worker.waitForSlot(words) },
+    "slot-begin-thread": { worker, words in worker.beginSlotInThread(words) },
+    "slot-look": { worker, _ in worker.lookAroundSlots() },
     "slot-end": { worker, _ in worker.endSlot() },
     "limit-storm": { worker, words in try worker.stormLimit(words) },
     "slot-storm": { worker, words in try worker.stormSlots(words) },

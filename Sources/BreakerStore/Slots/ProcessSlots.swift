@@ -7,6 +7,9 @@ enum ProcessSlots {
   private struct State {
     var files: [FileIdentity: File] = [:]
 
+    /// The parts of files that have beacons of this process, by their addresses.
+    var beacons: [BeaconPart: UInt] = [:]
+
     /// How many stores have entered the process under a number; a store uses the same one in every file.
     var owners: [UInt64: Int] = [:]
   }
@@ -17,6 +20,11 @@ enum ProcessSlots {
 
     /// The numbers of the slots, by the breaker's row.
     var numbers: [Int64: UInt64] = [:]
+  }
+
+  private struct BeaconPart: Hashable {
+    var file: FileIdentity
+    var block: Int
   }
 
   private static let state = Guarded(State())
@@ -48,6 +56,27 @@ enum ProcessSlots {
       let number = SlotNumber.next()
       state.files[file]?.numbers[id] = number
       return number
+    }
+  }
+
+  /// The most parts that have beacons, and the most files that they are of.
+  ///
+  /// A file that was deleted keeps its disk space for as long as the process has its beacons.
+  private static let (mostParts, mostFiles) = (512, 16)
+
+  /// The part of a block that has its beacons, which stays mapped for as long as the process runs, because
+  /// any of its threads may keep one lit; nil if there are too many.
+  static func beacons(ofBlock index: Int, in file: SharedFile) -> UnsafeMutableRawPointer? {
+    unsafe state.withLock { state in
+      let part = BeaconPart(file: file.identity, block: index)
+      if let known = state.beacons[part] {
+        return unsafe UnsafeMutableRawPointer(bitPattern: known)
+      }
+      let files = Set(state.beacons.keys.map(\.file)).union([file.identity])
+      guard state.beacons.count < mostParts, files.count <= mostFiles else { return nil }
+      let address = unsafe file.map(SlotFile.offset(ofBlock: index), SlotFile.bytesOfBeacons)
+      state.beacons[part] = unsafe address.map { UInt(bitPattern: $0) }
+      return unsafe address
     }
   }
 

@@ -24,14 +24,19 @@ internal import Synchronization
   /// What this process knows about those who do not come or do not live.
   let watch = SlotWatch()
 
+  /// What tells others that this process has ended.
+  let beacon: SlotBeacon
+
   init(
     _ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64,
-    number: UInt64 = SlotNumber.next()
+    number: UInt64 = SlotNumber.next(), beacon: SlotBeacon = SlotBeacon()
   ) {
     self.number = number
     self.mapping = mapping
     self.owners = owners
     self.breaker = breaker
+    self.beacon = beacon
+    owners.add(beacon)
   }
 
   /// Asks for room for one call.
@@ -132,7 +137,9 @@ extension SlotBlock {
     _ priority: CallPriority, of units: Int, in shape: UInt64
   ) -> HeldSlot? {
     let obstacles = GateWord.shape | GateWord.obstacles(for: priority)
-    guard (gate.bits ^ shape) & obstacles == 0, let own = owners.own else { return nil }
+    let before = gate
+    guard (before.bits ^ shape) & obstacles == 0, let own = owners.own else { return nil }
+    if before.has(GateWord.backgroundWaits) { announce() }
     let word = SlotWord(takenBy: own, priority)
     guard let index = takeAny(below: units, word) else { return nil }
     let held = begin(index, word, units: 1)
@@ -326,6 +333,9 @@ extension SlotBlock {
     /// When somebody who waits last looked for the dead, on the coarse clock.
     case watchedAt = 32
 
+    /// How many lines of beacons have ever been in use.
+    case beacons = 33
+
     /// How long callers have waited: a count for each bound, and two words more.
     case waits = 16
   }
@@ -347,6 +357,9 @@ extension SlotBlock {
 
     /// The process whose bell is rung instead of that of the place, counted from 1; 0 for none.
     case ringer
+
+    /// When the caller was last known to be awake, on the coarse clock.
+    case awake
   }
 
   @inline(__always) func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
@@ -380,11 +393,13 @@ extension SlotBlock {
   }
 
   /// Notes that so many have been in use.
-  func raise(_ word: HeaderWord, to count: Int) {
+  func raise(_ word: HeaderWord, to count: Int) { unsafe Self.raise(header(word), to: count) }
+
+  static func raise(_ word: UnsafeMutablePointer<UInt64>, to count: Int) {
     while true {
-      let found = unsafe sb_see(header(word))
+      let found = unsafe sb_see(word)
       if found >= UInt64(count) { return }
-      if unsafe sb_decide(header(word), found, UInt64(count)) != 0 { return }
+      if unsafe sb_decide(word, found, UInt64(count)) != 0 { return }
     }
   }
 

@@ -18,9 +18,6 @@ final class SlotDispatcher: @unchecked Sendable {
   /// nobody in it waits for an answer.
   private var forkDepth = ForkGuard.depth
 
-  /// How long the thread sleeps at most, in case the bell it sleeps at is not the process's any more.
-  private static let longestSleep: Int64 = 1_000_000_000
-
   func willFork() { lock.lock() }
   func didFork() { lock.unlock() }
 
@@ -62,6 +59,10 @@ final class SlotDispatcher: @unchecked Sendable {
   }
 
   private func run(_ owners: SlotOwners) {
+    var vigil = Vigil()
+    var isRung = true
+    var last: UInt32 = 0
+    let home = owners.ownIndex
     while true {
       let heard = owners.ownBell
       let now = lock.withLock { () -> [SlotWaiter] in
@@ -69,14 +70,17 @@ final class SlotDispatcher: @unchecked Sendable {
         return waiting
       }
       guard !now.isEmpty else { return }
-      let nextLook = attend(now)
-      let end = min(nextLook, Patience.monotonicNanoseconds() + Self.longestSleep)
-      HelperGate.outside { owners.awaitOwnBell(heard, until: end) }
+      vigil.begin()
+      let nextLook = attend(now, &vigil, isRung: isRung || heard != last)
+      last = heard
+      // If the table was damaged, some may ring where the process no longer listens.
+      let end = owners.ownIndex == home ? nextLook : min(nextLook, SlotWatch.nextSecond)
+      HelperGate.outside { isRung = owners.keep(vigil, heard, until: end) }
     }
   }
 
   /// Lets everybody begin whose turn it is; returns when to look again, even if nobody rings.
-  private func attend(_ waiters: [SlotWaiter]) -> Int64 {
+  private func attend(_ waiters: [SlotWaiter], _ vigil: inout Vigil, isRung: Bool) -> Int64 {
     var nextLook = Int64.max
     let byBlock = Dictionary(grouping: waiters) { ObjectIdentifier($0.block) }
     for waiters in byBlock.values {
@@ -100,15 +104,14 @@ final class SlotDispatcher: @unchecked Sendable {
       }
       for waiter in left.values {
         guard let refusal = waiter.wait.refusal else { continue }
+        if refusal == .unwanted { block.ringNext(after: waiter.caller) }
         end(waiter, with: refusal)
         left[waiter.caller.index] = nil
       }
       for waiter in left.values { nextLook = min(nextLook, waiter.wait.until) }
-      if let any = left.values.first {
-        let hasChanged = block.lookAfterAll(but: any.caller.index)
-        let isWatching = block.isWatching { left[$0] != nil }
-        nextLook = min(nextLook, hasChanged ? 0 : SlotWatch.nextLook(isWatching: isWatching))
-      }
+      guard !left.isEmpty else { continue }
+      nextLook = min(
+        nextLook, block.lookAfterAll(&vigil, isRung: isRung) { left[$0] != nil } ?? 0)
     }
     return nextLook
   }

@@ -32,6 +32,12 @@ enum SlotFile {
 
   static let bytesOfBlock = 3 * largestPage
   static let offsetOfPlaces = 4_096
+
+  /// Lines for the beacons of the processes that use the block, in the part that is mapped for as long as a
+  /// process runs.
+  static let offsetOfBeacons = 16_384
+  static let beacons = 512
+  static let bytesOfBeacons = largestPage
   static let offsetOfSlots = largestPage
   static let offsetOfWaiters = 2 * largestPage
 

@@ -14,7 +14,9 @@ final class SlotOwners: Sendable {
 
   /// This process with its lifeline.
   private let identify: @Sendable () -> ProcessIdentity
-  private let registering = Lock()
+
+  /// The beacons of this process in the blocks that it uses; only the holder of the lock lights them.
+  private let beacons = Guarded([SlotBeacon]())
 
   /// Those of this process who wait without a thread.
   let dispatcher = SlotDispatcher()
@@ -39,13 +41,13 @@ final class SlotOwners: Sendable {
   }
 
   func willFork() {
-    registering.lock()
+    beacons.willFork()
     dispatcher.willFork()
   }
 
   func didFork() {
     dispatcher.didFork()
-    registering.unlock()
+    beacons.didFork()
   }
 
   /// The number of this process; nil if it is not in the table, or no longer.
@@ -59,7 +61,7 @@ final class SlotOwners: Sendable {
   /// The number of this process, which is entered into the table if it is not there; nil if the table
   /// is full of processes that live.
   func register() -> UInt64? {
-    registering.withLock {
+    beacons.withLock { beacons in
       if let own { return own }
       let process = identify()
       // An owner without a lifeline is told by its pid and its start time alone.
@@ -68,15 +70,36 @@ final class SlotOwners: Sendable {
         return nil
       }
       let earlier = self.number.exchange(number, ordering: .relaxed)
-      self.index.store(index, ordering: .relaxed)
+      let earlierIndex = self.index.exchange(index, ordering: .relaxed)
+      if earlier == number, earlierIndex != index { ring(earlierIndex) }
       if earlier != number {
         ProcessSlots.remove(earlier)
         ProcessSlots.add(number)
       }
       CleanExit.note(self)
+      // Rule of order 33: the beacon is lit before anything is taken.
+      for beacon in beacons where isThis(process) { beacon.light(as: number) }
       forkDepth.store(ForkGuard.depth, ordering: .releasing)
       return number
     }
+  }
+
+  /// Keeps the beacon of a block lit from now on, for as long as this process takes part.
+  func add(_ beacon: SlotBeacon) {
+    beacons.withLock { beacons in
+      beacons.append(beacon)
+      if let own, process(own).map(isThis) == true { beacon.light(as: own) }
+    }
+  }
+
+  /// Whether a process is this one: a test may enter itself as another, of which no thread of this one tells.
+  private func isThis(_ process: ProcessIdentity) -> Bool { process.pid == ProcessTable.ownPid }
+
+  /// Lights a beacon again if it went out; false if it is lit, or cannot be.
+  func lightAgain(_ beacon: SlotBeacon) -> Bool {
+    guard let own, !beacon.isLit(as: own), process(own).map(isThis) == true else { return false }
+    beacons.withLock { _ in beacon.light(as: own) }
+    return beacon.isLit(as: own)
   }
 
   /// The number of this process, which enters itself again if the table has lost it; nil if it never
@@ -145,17 +168,18 @@ extension SlotOwners {
     unsafe mapping.word(SlotFile.offsetOfBells + index * 8)
   }
 
-  /// Wakes the thread of a process that waits for others; nothing if there is no such process.
-  func ring(_ index: Int) {
-    if (0..<SlotFile.owners).contains(index) { unsafe sb_ring(bell(index)) }
+  /// Wakes the thread of a process that waits for others; false if it did not sleep.
+  @discardableResult func ring(_ index: Int) -> Bool {
+    guard (0..<SlotFile.owners).contains(index) else { return false }
+    return unsafe sb_ring(bell(index)) != 0
   }
 
   func ringOwn() { ring(ownIndex) }
 
   var ownBell: UInt32 { unsafe sb_bell(bell(ownIndex)) }
 
-  func awaitOwnBell(_ heard: UInt32, until nanoseconds: Int64) {
-    unsafe sb_await(bell(ownIndex), heard, nanoseconds)
+  func keep(_ vigil: Vigil, _ heard: UInt32, until nanoseconds: Int64) -> Bool {
+    unsafe vigil.keep(at: bell(ownIndex), heard, until: nanoseconds)
   }
 }
 

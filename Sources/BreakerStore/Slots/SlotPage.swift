@@ -109,7 +109,8 @@ package final class SlotPage: Sendable {
             head, judge: OwnerJudge(of: state.place?.storePath ?? ""), identify: identify)
         state.owners = owners
         state.blocks[id] = SlotBlock(
-          mapping, owners, of: id, number: ProcessSlots.number(ofBreaker: id, in: file.identity))
+          mapping, owners, of: id, number: ProcessSlots.number(ofBreaker: id, in: file.identity),
+          beacon: unsafe SlotBeacon(in: ProcessSlots.beacons(ofBlock: index, in: file)))
       }
       return state.blocks[id]
     }

@@ -81,16 +81,41 @@ extension SlotBlock {
   private func attend(
     _ caller: Caller, _ claim: CallClaim, _ own: UInt64, _ wait: SlotWait
   ) -> SlotEntry {
+    let bell = unsafe waiter(caller.index, .bell)
+    var vigil = Vigil()
+    var isRung = true
+    var last: UInt32 = 0
     while true {
-      let heard = unsafe sb_bell(waiter(caller.index, .bell))
+      let heard = unsafe sb_bell(bell)
       guard isPresent(caller) else { return .busy }
       if first?.index == caller.index, let held = takeWithCare(claim, own) { return .begun(held) }
-      if let refusal = wait.refusal { return refusal }
-      if lookAfterAll(but: caller.index) { continue }
-      let isWatching = isWatching { $0 == caller.index }
-      let end = min(wait.until, SlotWatch.nextLook(isWatching: isWatching))
-      wait.asleep { unsafe sb_await(waiter(caller.index, .bell), heard, end) }
+      if let refusal = wait.refusal {
+        // Whoever has closed the way for this caller may not have woken the others.
+        if refusal == .unwanted { ringNext(after: caller) }
+        return refusal
+      }
+      vigil.begin()
+      let nextLook = lookAfterAll(&vigil, isRung: isRung || heard != last) {
+        $0 == caller.index
+      }
+      last = heard
+      isRung = false
+      guard let nextLook else { continue }
+      let end = min(wait.until, nextLook)
+      wait.asleep { isRung = unsafe vigil.keep(at: bell, heard, until: end) }
     }
+  }
+
+  /// Wakes the next one who waits, so that it asks whether it still wants to.
+  func ringNext(after caller: Caller) {
+    var next: Caller?
+    for index in 0..<placeExtent where index != caller.index {
+      let word = word(ofPlace: index)
+      guard word.isWaiting, !word.isBrief else { continue }
+      if let found = next, found.word.place < word.place { continue }
+      next = Caller(index: index, word: word)
+    }
+    if let next { ring(next.index) }
   }
 
   /// Wakes everybody who waits, so that they ask whether they still want to.
@@ -120,7 +145,9 @@ extension SlotBlock {
     unsafe sb_set(waiter(index, .ringer), UInt64(clamping: ringer.map { $0 + 1 } ?? 0))
     unsafe sb_set(waiter(index, .owner), own)
     unsafe sb_set(waiter(index, .units), UInt64(clamping: claim.units))
-    unsafe sb_set(waiter(index, .since), UInt64(bitPattern: sb_coarse_nanoseconds()))
+    let now = UInt64(bitPattern: sb_coarse_nanoseconds())
+    unsafe sb_set(waiter(index, .since), now)
+    unsafe sb_set(waiter(index, .awake), now)
     let ticket = Int64(bitPattern: unsafe sb_next(header(.tickets)) & Self.ticketMask)
     let caller = Caller(
       index: index,
@@ -128,6 +155,7 @@ extension SlotBlock {
     unsafe sb_tell(place(index), caller.word.bits)
     // Rule of order 27: the flag comes after the place, and before the caller looks for room.
     raiseFlag(claim.priority)
+    if claim.priority == .ordinary, gate.has(GateWord.backgroundWaits) { announce() }
     return caller
   }
 
@@ -233,17 +261,23 @@ extension SlotBlock {
         let after = before.next(removing: idle)
         guard unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 else { continue }
       }
-      if let due { ring(due.index) }
+      guard let due, !ring(due.index) else { return }
+      // Whoever has not slept for long, and does not come, is stopped: somebody waits whether it comes.
+      let awake = unsafe sb_load(waiter(due.index, .awake))
+      if SlotWatch.isLong(since: awake) { ringWatchers(but: due.index) }
       return
     }
   }
 
-  func ring(_ index: Int) {
+  /// Wakes a caller; false if it did not sleep.
+  @discardableResult func ring(_ index: Int) -> Bool {
     let ringer = unsafe sb_see(waiter(index, .ringer))
-    if ringer == 0 {
-      unsafe sb_ring(waiter(index, .bell))
-    } else {
-      owners.ring(Int(clamping: ringer) - 1)
+    let didSleep =
+      ringer == 0
+      ? unsafe sb_ring(waiter(index, .bell)) != 0 : owners.ring(Int(clamping: ringer) - 1)
+    if didSleep {
+      unsafe sb_set(waiter(index, .awake), UInt64(bitPattern: sb_coarse_nanoseconds()))
     }
+    return didSleep
   }
 }

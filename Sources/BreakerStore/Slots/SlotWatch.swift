@@ -5,9 +5,11 @@ internal import Synchronization
 
 /// What one process knows of those who have slots and places in a block, and do not live or do not come.
 ///
-/// Of all callers that wait on the host, two look after the others 20 times a second: the last one to be
-/// served, and the last one of another process, in case the process of the former is killed or stopped.
-/// All others sleep until they are woken, and look once a second, in case that happens to both.
+/// The kernel wakes one of those who wait when a process ends whose beacon is lit, so nobody looks after such
+/// processes. A waiter can also be stopped at the very moment in which it is woken, and the store can be
+/// changed by a program that wakes nobody. So of all callers that wait on the host, two look once a second: the
+/// last one to be served, and the last one of another process. Where the beacon of a process that takes part is
+/// out, or the kernel cannot wait for beacons, these two look 20 times a second, and all others once.
 final class SlotWatch: Sendable {
   private let state = Guarded(State())
 
@@ -19,9 +21,9 @@ final class SlotWatch: Sendable {
     var nextLook: Int64 = 0
   }
 
-  /// How often the two look, and all others.
+  /// How often the two look where somebody has to, and all others.
   private static let tick: Int64 = 50_000_000
-  private static let longestSleep: Int64 = 1_000_000_000
+  private static let second: Int64 = 1_000_000_000
 
   /// How often at most the host looks for the dead, and how often without believing locks.
   fileprivate static let freshness: Int64 = 40_000_000
@@ -37,9 +39,23 @@ final class SlotWatch: Sendable {
   private static let share: Int64 = 10
 
   /// Until when a caller sleeps at most, on the monotonic clock.
-  static func nextLook(isWatching: Bool) -> Int64 {
-    Patience.monotonicNanoseconds() + (isWatching ? tick : longestSleep)
+  ///
+  /// - Parameters:
+  ///   - isWatching: Whether it is one of the two.
+  ///   - isNeeded: Whether it takes looks to notice the end of a process.
+  ///   - isOthersTurn: Whether it waits for another caller that may not come.
+  /// - Returns: The instant; that of the end of time if it need not look.
+  static func nextLook(isWatching: Bool, isNeeded: Bool, isOthersTurn: Bool) -> Int64 {
+    if isOthersTurn || (isWatching && isNeeded) { return Patience.monotonicNanoseconds() + tick }
+    return isWatching || isNeeded ? nextSecond : .max
   }
+
+  /// Whether a caller that was awake at an instant of the coarse clock would have come by now.
+  static func isLong(since awake: UInt64) -> Bool {
+    sb_coarse_nanoseconds().subtractingSaturating(Int64(clamping: awake)) >= absence
+  }
+
+  static var nextSecond: Int64 { Patience.monotonicNanoseconds() + second }
 
   func willFork() { state.willFork() }
   func didFork() { state.didFork() }
@@ -68,24 +84,43 @@ final class SlotWatch: Sendable {
     return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
   }
 
-  /// Whether there has been room for the first in the queue for so long that nobody waits for it.
-  fileprivate func isOverdue(_ first: PlaceWord?) -> Bool {
+  /// What becomes of the first in the queue, for whom there is room.
+  fileprivate enum Turn {
+    /// It may come yet.
+    case awaited
+
+    /// Another one has come since the last look.
+    case passed
+
+    /// It has not come for so long that nobody waits for it.
+    case overdue
+  }
+
+  fileprivate func turn(of first: PlaceWord) -> Turn {
     let now = Patience.monotonicNanoseconds()
     return state.withLock { state in
-      guard let first else {
-        state.due = nil
-        return false
+      if let due = state.due, due.word == first {
+        return now - due.since >= Self.absence ? .overdue : .awaited
       }
-      if let due = state.due, due.word == first { return now - due.since >= Self.absence }
-      state.due = (first, now)
-      return false
+      defer { state.due = (first, now) }
+      return state.due == nil ? .awaited : .passed
     }
   }
+
+  fileprivate func forgetTurn() { state.withLock { $0.due = nil } }
 }
 
 extension SlotBlock {
   /// Frees what owners have that have ended, for a caller that finds no room; false if there is nothing.
-  func lookForTheDead() -> Bool { watch.look { freeTheDead() } }
+  func lookForTheDead() -> Bool {
+    var vigil = Vigil()
+    // Once a second even if it cannot be: what is in memory may be damaged.
+    if see(&vigil).isLit { return isTurn(.lookedAt, every: SlotWatch.round) && freeTheDead() }
+    return watch.look { freeTheDead() }
+  }
+
+  /// The same, for a caller that waits where the beacon of a process has gone out.
+  func lookForOneWhoEnds() -> Bool { freeTheDead(believingLocks: true) }
 
   private func freeTheDead(believingLocks: Bool = false) -> Bool {
     let isGone = owners.judgement(believingLocks: believingLocks)
@@ -108,16 +143,14 @@ extension SlotBlock {
     if isAny {
       settle()
       // One of the dead may have looked after the others.
-      let watchers = watchers
-      for watcher in [watchers.last, watchers.other] {
-        if let watcher { ring(watcher.index) }
-      }
+      ringWatchers()
     }
     return isAny
   }
 
   /// Frees what owners have that have ended, at most once a second on the whole host.
   package func lookAround() {
+    keepBeaconLit()
     if isTurn(.lookedAt, every: SlotWatch.round) { _ = freeTheDead() }
   }
 
@@ -131,14 +164,17 @@ extension SlotBlock {
     return unsafe sb_decide(header(word), last, UInt64(bitPattern: now)) != 0
   }
 
-  /// Looks after all who wait, for a caller that is awake and waits itself; false if nothing has changed.
-  func lookAfterAll(but index: Int) -> Bool {
-    if isTurn(.watchedAt, every: SlotWatch.freshness) {
+  /// Frees what owners have that have ended, if it is time to look.
+  ///
+  /// - Parameter isWatched: Whether their ends are noticed without a look.
+  /// - Returns: Whether something has changed.
+  func lookFromTimeToTime(isWatched: Bool) -> Bool {
+    if !isWatched, isTurn(.watchedAt, every: SlotWatch.freshness) {
       // A lock is enough for most of these looks; once a second, all else is looked at.
       let isThorough = isTurn(.lookedAt, every: SlotWatch.round)
-      if freeTheDead(believingLocks: !isThorough) { return true }
+      return freeTheDead(believingLocks: !isThorough)
     }
-    return noteAbsence(but: index)
+    return isWatched && isTurn(.lookedAt, every: SlotWatch.round) && freeTheDead()
   }
 
   /// Those who look after all others that wait: the last one to be served, and the last one of another
@@ -182,18 +218,39 @@ extension SlotBlock {
     if let other = watchers.other, other.word.place < left.word.place { ring(other.index) }
   }
 
+  /// Wakes those who look after the others, but not the one in a place.
+  func ringWatchers(but index: Int? = nil) {
+    let watchers = watchers
+    for watcher in [watchers.last, watchers.other] {
+      if let watcher, watcher.index != index { ring(watcher.index) }
+    }
+  }
+
   /// Lets the others go on without the first in the queue, if there has been room for it for long and
   /// it did not come; it comes back by itself.
-  private func noteAbsence(but index: Int) -> Bool {
-    let due = due.flatMap { $0.index == index ? nil : $0 }
-    guard watch.isOverdue(due?.word), let due else {
-      // Its waker may have been stopped or killed.
-      if let due { ring(due.index) }
+  ///
+  /// - Parameters:
+  ///   - isRung: Whether somebody has woken the caller that asks, or it has just come.
+  ///   - isOwn: Whether a place is that caller's.
+  /// - Returns: Whether the caller has to look again soon; nil if something has changed.
+  func noteAbsence(isRung: Bool, _ isOwn: (_ index: Int) -> Bool) -> Bool? {
+    guard let due else {
+      watch.forgetTurn()
       return false
     }
-    let absent = due.word.noting(isAbsent: true)
-    guard unsafe sb_decide(place(due.index), due.word.bits, absent.bits) != 0 else { return false }
-    settle()
-    return true
+    // Rule of order 33: whoever was first may have left, and have ended, before its beacon was seen.
+    if isOwn(due.index) { return nil }
+    switch watch.turn(of: due.word) {
+    case .passed where !isRung: return false
+    case .awaited, .passed:
+      // Its waker may have been stopped or killed.
+      ring(due.index)
+      return true
+    case .overdue:
+      let absent = due.word.noting(isAbsent: true)
+      guard unsafe sb_decide(place(due.index), due.word.bits, absent.bits) != 0 else { return nil }
+      settle()
+      return nil
+    }
   }
 }

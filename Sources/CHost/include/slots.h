@@ -29,11 +29,8 @@ static inline uint32_t sb_bell(const uint64_t *bell) {
 }
 
 // Rings the bell, and wakes who waits for it. A wait that has yet to begin does not begin.
-void sb_ring(uint64_t *bell);
-
-// Waits until the bell has been rung since it was `heard`, or until an instant of CLOCK_MONOTONIC, or
-// until the waits of this thread have to ask whether they are over. It may also return early.
-void sb_await(uint64_t *bell, uint32_t heard, int64_t nanoseconds);
+// Returns whether anybody slept there: whoever was stopped by a signal does not.
+int sb_ring(uint64_t *bell);
 
 // A call under a limit that a thread is inside of, and the one around it. It lies on the stack of the
 // thread while the work of the call runs.

@@ -1,0 +1,186 @@
+internal import CHost
+internal import Synchronization
+
+/// The beacon of this process in one block, by which those who wait learn that the process has ended.
+///
+/// A thread of the process keeps it lit. When that thread ends, however it ends, the kernel puts the beacon out
+/// and wakes one of those who wait. Nothing but a look proves that the process has ended: a thread can end
+/// before its process, which then lights the beacon again within a second, if it makes calls. Nobody has to look
+/// after a process whose beacon is lit.
+@safe final class SlotBeacon: Sendable {
+  /// Where the lines are that this process writes; nil if it can have none.
+  ///
+  /// Unchecked because several processes change the memory, by atomic operations, and nobody unmaps it.
+  private nonisolated(unsafe) let part: UnsafeMutableRawPointer?
+
+  private let index = Atomic<Int>(-1)
+
+  /// Whether those who wait may not know yet that there is this beacon.
+  private let isNews = Atomic(true)
+
+  /// A beacon in a part of a file that stays mapped.
+  init(in part: UnsafeMutableRawPointer?) { unsafe self.part = part }
+
+  /// A beacon that is never lit.
+  convenience init() { unsafe self.init(in: nil) }
+
+  /// Lets the calling thread light the beacon for this process, unless another thread keeps it lit.
+  ///
+  /// The caller keeps other threads from doing so at the same time.
+  func light(as owner: UInt64) {
+    guard let part = unsafe part, !isLit(as: owner) else { return }
+    let lines = unsafe (part + SlotFile.offsetOfBeacons).assumingMemoryBound(to: sb_beacon.self)
+    // Those who wait for the line that went out wait for it again.
+    let last = index.load(ordering: .relaxed)
+    for index in [max(0, last)] + Array(0..<SlotFile.beacons) {
+      // It may be lit already, for a store of this process that was closed since.
+      let line = unsafe lines + index
+      guard unsafe sb_is_lit(line, owner) != 0 || sb_light(line, owner) != 0 else { continue }
+      unsafe SlotBlock.raise(
+        part.assumingMemoryBound(to: UInt64.self) + SlotBlock.HeaderWord.beacons.rawValue,
+        to: index + 1)
+      self.index.store(index, ordering: .relaxed)
+      isNews.store(true, ordering: .sequentiallyConsistent)
+      return
+    }
+  }
+
+  func isLit(as owner: UInt64) -> Bool {
+    let index = index.load(ordering: .relaxed)
+    guard let part = unsafe part, index >= 0 else { return false }
+    let lines = unsafe (part + SlotFile.offsetOfBeacons).assumingMemoryBound(to: sb_beacon.self)
+    return unsafe sb_is_lit(lines + index, owner) != 0
+  }
+
+  /// Whether this is the first time that those who wait are told of the beacon.
+  func isNewsNow() -> Bool { isNews.exchange(false, ordering: .sequentiallyConsistent) }
+}
+
+/// What a thread that waits sleeps by: all beacons that are lit, so that it has to look after nobody.
+@safe struct Vigil {
+  fileprivate var all = sb_vigil()
+
+  /// How often it has looked in a row for one whose beacon has gone out.
+  fileprivate var looks = 0
+
+  /// Forgets all beacons before they are seen again.
+  mutating func begin() {
+    all.count = 0
+    all.is_full = 0
+  }
+
+  /// Sleeps until a bell is rung, a beacon goes out, or it is time; it may also end early.
+  ///
+  /// - Returns: Whether something else than time has ended it.
+  func keep(
+    at bell: UnsafeMutablePointer<UInt64>, _ heard: UInt32, until nanoseconds: Int64
+  ) -> Bool {
+    unsafe withUnsafePointer(to: all) { unsafe sb_await(bell, heard, $0, nanoseconds) != 0 }
+  }
+}
+
+/// Who has slots and places, as far as their beacons tell.
+struct SlotPresence {
+  /// Whether the beacons of all others are lit, so that none of them has ended.
+  var isLit = true
+
+  /// Whether the beacon of one of them has gone out.
+  var isAnyOut = false
+
+  /// Whether the end of any of them wakes whoever keeps the vigil.
+  var isWatched = true
+}
+
+extension SlotBlock {
+  private var beacons: UnsafePointer<sb_beacon> {
+    unsafe UnsafePointer(
+      (mapping.address + SlotFile.offsetOfBeacons).assumingMemoryBound(to: sb_beacon.self))
+  }
+
+  private var beaconExtent: Int {
+    min(SlotFile.beacons, Int(clamping: unsafe sb_see(header(.beacons))))
+  }
+
+  /// Sees who has slots and places, and adds all beacons that are lit to a vigil.
+  func see(_ vigil: inout Vigil) -> SlotPresence {
+    let own = owners.own ?? 0
+    let count = beaconExtent
+    unsafe sb_vigil_add(&vigil.all, beacons, Int32(count), own)
+    var presence = SlotPresence()
+    var known = own
+    func note(_ owner: UInt64) {
+      if owner == own || owner == known { return }
+      known = owner
+      if unsafe sb_vigil_has(&vigil.all, owner) != 0 { return }
+      presence.isLit = false
+      if (0..<count).contains(where: { unsafe sb_is_out(beacons + $0, owner) != 0 }) {
+        presence.isAnyOut = true
+      }
+    }
+    for index in 0..<slotExtent {
+      let word = word(ofSlot: index)
+      if !word.isFree { note(word.owner) }
+    }
+    for index in 0..<placeExtent {
+      let word = word(ofPlace: index)
+      if !word.isFree { note(word.claimant ?? owner(ofWaiter: index)) }
+    }
+    presence.isWatched =
+      presence.isLit && vigil.all.is_full == 0 && sb_can_keep_vigil() != 0
+    return presence
+  }
+
+  /// Lets those who wait know that this process has slots or a place, if they may not know.
+  ///
+  /// They may sleep without having seen its beacon, and must not be served after it: a call that comes later is
+  /// served later, and sees those who are there. So this is for calls that go before others.
+  @inline(never) func announce() {
+    guard let own = owners.own, beacon.isLit(as: own) else {
+      ringWatchers()
+      return
+    }
+    if beacon.isNewsNow() { wakeAll() }
+  }
+
+  /// Lights the beacon of this process again, after the thread has ended that kept it lit.
+  func keepBeaconLit() {
+    if owners.lightAgain(beacon), isAwaited { announce() }
+  }
+}
+
+/// Sleeping, for those who wait.
+extension SlotBlock {
+  /// How often one looks, at growing intervals, for a process whose beacon has gone out.
+  private static let mostLooks = 6
+
+  /// Looks after all who wait, for a caller that is awake and waits itself.
+  ///
+  /// - Parameters:
+  ///   - vigil: What the caller will sleep by. The beacons here are added to it.
+  ///   - isRung: Whether somebody has woken the caller, or it has just come.
+  ///   - isOwn: Whether a place is the caller's.
+  /// - Returns: Until when the caller may sleep by the vigil; nil if something has changed, so that it
+  ///   looks again at once.
+  func lookAfterAll(
+    _ vigil: inout Vigil, isRung: Bool, _ isOwn: (_ index: Int) -> Bool
+  ) -> Int64? {
+    let presence = see(&vigil)
+    if presence.isAnyOut, vigil.looks < Self.mostLooks {
+      // It takes the kernel a while to end the whole of a process.
+      if lookForOneWhoEnds() { return nil }
+      vigil.looks += 1
+      return Patience.monotonicNanoseconds() + 1_000_000 << Int64(vigil.looks)
+    }
+    if !presence.isAnyOut {
+      vigil.looks = 0
+    } else if vigil.looks == Self.mostLooks {
+      // It lives, and its beacon is out: from now on somebody has to look.
+      vigil.looks += 1
+      ringWatchers()
+    }
+    if lookFromTimeToTime(isWatched: presence.isWatched) { return nil }
+    guard let isOthersTurn = noteAbsence(isRung: isRung, isOwn) else { return nil }
+    return SlotWatch.nextLook(
+      isWatching: isWatching(isOwn), isNeeded: !presence.isWatched, isOthersTurn: isOthersTurn)
+  }
+}

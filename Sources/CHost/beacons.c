@@ -1,0 +1,130 @@
+#define _GNU_SOURCE
+#include "beacons.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "slots.h"
+#include "waiting.h"
+
+_Static_assert(sizeof(sb_beacon) == 64, "a beacon would not be a line");
+_Static_assert(sizeof(pthread_mutex_t) <= sizeof(((sb_beacon *)0)->kept.words), "a beacon would be too short");
+
+enum { stage_made = 2 };
+
+// The word of a mutex that the kernel knows (robust-futex-ABI in its documentation): the thread that has it,
+// whether it has ended, and whether anybody is to be woken then.
+static uint32_t word_of(const sb_beacon *beacon) {
+  return __atomic_load_n((const uint32_t *)&beacon->kept.mutex, __ATOMIC_SEQ_CST);
+}
+
+// Also whether the kernel would wake somebody: it would not in the moment before the mark is set.
+static int is_lit(uint32_t word) {
+  return word & FUTEX_TID_MASK && word & FUTEX_WAITERS && !(word & FUTEX_OWNER_DIED);
+}
+
+static int make(sb_beacon *beacon) {
+  pthread_mutexattr_t kind;
+  if (pthread_mutexattr_init(&kind)) return 0;
+  int is_made = !pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST) &&
+                !pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED) &&
+                !pthread_mutex_init(&beacon->kept.mutex, &kind);
+  pthread_mutexattr_destroy(&kind);
+  return is_made;
+}
+
+int sb_light(sb_beacon *beacon, uint64_t owner) {
+  uint32_t stage = 0;
+  // If its maker is killed meanwhile, it is never used.
+  if (__atomic_compare_exchange_n(&beacon->stage, &stage, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+    if (!make(beacon)) return 0;
+    __atomic_store_n(&beacon->stage, stage_made, __ATOMIC_SEQ_CST);
+  } else if (stage != stage_made) {
+    return 0;
+  }
+  int code = pthread_mutex_trylock(&beacon->kept.mutex);
+  if (code == EOWNERDEAD) code = pthread_mutex_consistent(&beacon->kept.mutex);
+  // In damaged memory it may have become a mutex of which the kernel knows nothing.
+  if (code || (word_of(beacon) & FUTEX_TID_MASK) != (uint32_t)syscall(SYS_gettid)) return 0;
+  __atomic_store_n(&beacon->owner, owner, __ATOMIC_SEQ_CST);
+  __atomic_fetch_or((uint32_t *)&beacon->kept.mutex, FUTEX_WAITERS, __ATOMIC_SEQ_CST);
+  return 1;
+}
+
+static uint64_t owner_of(const sb_beacon *beacon) { return __atomic_load_n(&beacon->owner, __ATOMIC_SEQ_CST); }
+
+int sb_is_lit(const sb_beacon *beacon, uint64_t owner) {
+  return is_lit(word_of(beacon)) && owner_of(beacon) == owner;
+}
+
+int sb_is_out(const sb_beacon *beacon, uint64_t owner) {
+  return owner_of(beacon) == owner && !is_lit(word_of(beacon));
+}
+
+void sb_vigil_add(sb_vigil *vigil, const sb_beacon *beacons, int32_t count, uint64_t own) {
+  enum { most = sizeof vigil->owners / sizeof *vigil->owners };
+  for (const sb_beacon *beacon = beacons; beacon < beacons + count; beacon++) {
+    uint32_t word = word_of(beacon);
+    if (!is_lit(word)) continue;
+    uint64_t owner = owner_of(beacon);
+    if (owner == own) continue;
+    if (vigil->count == most) {
+      vigil->is_full = 1;
+      return;
+    }
+    vigil->owners[vigil->count] = owner;
+    vigil->beacons[vigil->count] = beacon;
+    vigil->seen[vigil->count++] = word;
+  }
+}
+
+int sb_vigil_has(const sb_vigil *vigil, uint64_t owner) {
+  for (int32_t i = 0; i < vigil->count; i++)
+    if (vigil->owners[i] == owner) return 1;
+  return 0;
+}
+
+// The longest sleep between two questions. A signal that the thread handles ends a sleep at once.
+enum { interruptible_for = 20000000 };
+
+// futex_waitv(2) is younger than the headers of some systems that the library is built on.
+enum { number_of_futex_waitv = 449, word_of_32_bits = 2 };
+typedef struct {
+  uint64_t value;
+  uint64_t address;
+  uint32_t flags;
+  uint32_t unused;
+} awaited_word;
+
+int sb_can_keep_vigil(void) {
+  // 0 as long as nobody has asked.
+  static int answer;
+  int known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
+  if (known) return known > 0;
+  // Waiting for nothing is an error for a kernel that knows how to wait.
+  long code = syscall(number_of_futex_waitv, NULL, 0, 0, NULL, CLOCK_MONOTONIC);
+  int can = code == -1 && errno == EINVAL;
+  __atomic_store_n(&answer, can ? 1 : -1, __ATOMIC_RELAXED);
+  return can;
+}
+
+int sb_await(uint64_t *bell, uint32_t heard, const sb_vigil *vigil, int64_t nanoseconds) {
+  int64_t end = sb_next_question_within(nanoseconds, interruptible_for);
+  if (end < 0) end = 0;
+  struct timespec time = {end / 1000000000, end % 1000000000};
+  struct timespec *until = end == INT64_MAX ? NULL : &time;
+  if (!vigil->count) {
+    long code =
+        syscall(SYS_futex, (uint32_t *)bell, FUTEX_WAIT_BITSET, heard, until, NULL, FUTEX_BITSET_MATCH_ANY);
+    return code == 0 || errno != ETIMEDOUT;
+  }
+  awaited_word words[1 + sizeof vigil->owners / sizeof *vigil->owners];
+  words[0] = (awaited_word){heard, (uintptr_t)bell, word_of_32_bits, 0};
+  for (int32_t i = 0; i < vigil->count; i++)
+    words[i + 1] = (awaited_word){vigil->seen[i], (uintptr_t)vigil->beacons[i], word_of_32_bits, 0};
+  long code = syscall(number_of_futex_waitv, words, vigil->count + 1, 0, until, CLOCK_MONOTONIC);
+  return code >= 0 || errno != ETIMEDOUT;
+}

@@ -1,0 +1,171 @@
+import BreakerCore
+import Glibc
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import BreakerStore
+
+/// How those who wait learn that a process has ended.
+@Suite struct SlotBeaconTests {
+  private let terms = SlotTerms(CallLimit(1), places: 8, revision: 1)
+
+  @Test func `the beacon of a process is lit until the process ends`() throws {
+    let stage = try SlotStage()
+    let puppet = try SlotPuppet(stage)
+    #expect(try puppet.ask("slot-begin 1") == "begun")
+    let block = try stage.block()
+    let before = block.seen.presence
+    #expect(before.isLit)
+    #expect(!before.isAnyOut)
+    puppet.kill()
+    while !block.seen.presence.isAnyOut { sched_yield() }
+    #expect(!block.seen.presence.isLit)
+  }
+
+  @Test func `a beacon goes out with the thread that kept it lit, and is lit again`() throws {
+    let stage = try SlotStage()
+    let puppet = try SlotPuppet(stage)
+    #expect(try puppet.ask("slot-begin-thread 1") == "begun")
+    let block = try stage.block()
+    // A thread that was joined may not have left the kernel yet.
+    while !block.seen.presence.isAnyOut { sched_yield() }
+    // The process lives, so it keeps its slot.
+    #expect(block.enter(CallClaim(), terms) == .busy)
+    #expect(try puppet.ask("slot-look") == "looked")
+    #expect(block.seen.presence.isLit)
+  }
+
+  @Test func `callers sleep to their end where all beacons are lit, and look where one is not`()
+    throws
+  {
+    let stage = try SlotStage()
+    let puppets = try (0..<3).map { _ in try SlotPuppet(stage) }
+    #expect(try puppets[0].ask("slot-begin 1") == "begun")
+    let block = try stage.block()
+    let first = try arrive(at: block)
+    for (number, puppet) in puppets.dropFirst().enumerated() {
+      try puppet.send("slot-wait 1 8 600000")
+      block.untilWaiting(number + 2)
+    }
+    /// How long the caller in a place may sleep.
+    func nanoseconds(_ isOwn: (_ index: Int) -> Bool) throws -> Int64 {
+      var vigil = Vigil()
+      let now = Patience.monotonicNanoseconds()
+      let next = try #require(block.lookAfterAll(&vigil, isRung: true, isOwn))
+      return next == .max ? .max : next - now
+    }
+    guard block.seen.presence.isWatched else { return }  // The kernel cannot wait for beacons.
+    let (second, tick) = (Int64(1_000_000_000)...1_900_000_000, Int64(50_000_000)...999_999_999)
+    #expect(try nanoseconds { $0 == first.index } == .max)
+    #expect(second.contains(try nanoseconds { $0 != first.index }))
+    // One that says of itself that it is another process cannot tell of that one's end.
+    let stranger = try #require(ProcessTable.process(puppets[0].pid))
+    let unlit = try stage.block(as: stranger)
+    _ = try arrive(at: unlit)
+    #expect(second.contains(try nanoseconds { $0 == first.index }))
+    #expect(tick.contains(try nanoseconds { $0 != first.index }))
+  }
+
+  private func arrive(at block: SlotBlock) throws -> SlotBlock.Caller {
+    let own = try #require(block.owners.register())
+    return try #require(block.arrive(CallClaim(), own, isBrief: false))
+  }
+
+  @Test func `a waiter learns of the end of a process that came after it and went before it`()
+    throws
+  {
+    let stage = try SlotStage()
+    let terms = SlotTerms(CallLimit(3), places: 8, revision: 1)
+    let (holder, block) = (try stage.block(), try stage.block())
+    let held = try #require(holder.begun(CallClaim(priority: .background), terms: terms))
+    let threads = Threads()
+    let looks = Guarded(0)
+    let entry = Guarded<SlotEntry?>(nil)
+    threads.start {
+      let wait = SlotWait(atMost: .seconds(600)) {
+        looks.withLock { $0 += 1 }
+        return true
+      }
+      let told = block.enter(CallClaim(units: 3, priority: .background), terms, wait: wait)
+      entry.withLock { $0 = told }
+    }
+    holder.untilWaiting(1)
+    // These two look once a second in its place. They are stopped, so they do not look.
+    let watchers = try (0..<2).map { _ in try SlotPuppet(stage) }
+    for (number, watcher) in watchers.enumerated() {
+      try watcher.send("slot-wait 3 8 600000 background")
+      holder.untilWaiting(number + 2)
+    }
+    for watcher in watchers { kill(watcher.pid, SIGSTOP) }
+    defer { for watcher in watchers { watcher.kill() } }
+    // The waiter sleeps to its end once it has looked without being one of those who look.
+    let before = looks.withLock { $0 }
+    while looks.withLock({ $0 }) == before { usleep(1_000) }
+    let puppet = try SlotPuppet(stage)
+    #expect(try puppet.ask("slot-begin 3 2") == "begun")
+    #expect(holder.end(held))
+    #expect(entry.withLock { $0 } == nil)
+    puppet.kill()
+    threads.join()
+    #expect(entry.withLock { $0?.hasBegun } == true)
+  }
+
+  @Test func `callers that may not wait any more leave one after the other`() throws {
+    let stage = try SlotStage()
+    let block = try stage.block()
+    _ = try #require(block.begun(terms: terms))
+    let isWanted = Guarded(true)
+    let threads = Threads()
+    let terms = terms
+    for number in 0..<5 {
+      threads.start {
+        let wait = SlotWait(atMost: .seconds(600)) { isWanted.withLock { $0 } }
+        #expect(block.enter(CallClaim(), terms, wait: wait) == .unwanted)
+      }
+      block.untilWaiting(number + 1)
+    }
+    isWanted.withLock { $0 = false }
+    let first = try #require(block.first)
+    block.ring(first.index)
+    threads.join()
+    #expect(block.places.isEmpty)
+  }
+
+  @Test func `damaged beacons keep nobody from a slot`() throws {
+    let stage = try SlotStage()
+    var random = SeededRandom(seed: .random(in: 0 ... .max))
+    let block = try stage.block()
+    for byte in 0..<SlotFile.beacons * SlotFile.bytesOfLine {
+      unsafe block.mapping.address.storeBytes(
+        of: UInt8(truncatingIfNeeded: random.next()),
+        toByteOffset: SlotFile.offsetOfBeacons + byte, as: UInt8.self)
+    }
+    let puppet = try SlotPuppet(stage)
+    #expect(try puppet.ask("slot-begin 1") == "begun")
+    let threads = Threads()
+    let terms = terms
+    threads.start {
+      guard
+        case .begun(let held) = block.enter(
+          CallClaim(), terms, wait: SlotWait(atMost: .seconds(600)))
+      else {
+        Issue.record("the slot is lost")
+        return
+      }
+      block.end(held)
+    }
+    block.untilWaiting(1)
+    puppet.kill()
+    threads.join()
+  }
+}
+
+extension SlotBlock {
+  /// Who is there, and a vigil for them.
+  fileprivate var seen: (presence: SlotPresence, vigil: Vigil) {
+    var vigil = Vigil()
+    let presence = see(&vigil)
+    return (presence, vigil)
+  }
+}
