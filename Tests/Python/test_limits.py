@@ -597,6 +597,32 @@ class Limits(StoreTestCase):
         asyncio.run(main())
         self.assertEqual(most, 1)
 
+    def test_greenlets_beside_each_other_are_not_inside(self):
+        try:
+            from greenlet import getcurrent, greenlet
+        except ImportError:
+            self.skipTest("greenlet is not installed")
+        here = getcurrent()
+
+        @self.gpu
+        def function():
+            here.switch("inside")
+            self.assert_nested()
+            return "done"
+
+        def block():
+            with self.gpu:
+                return function()
+
+        for work in (function, block):
+            with self.subTest(work):
+                one, other = greenlet(work), greenlet(self.assert_outside)
+                self.assertEqual(one.switch(), "inside")
+                other.switch()
+                self.assert_outside()
+                self.assertEqual(one.switch(), "done")
+                self.assert_free()
+
     def test_a_stream_is_inside_and_its_consumer_is_not(self):
         @self.gpu
         def stream():
