@@ -2,6 +2,7 @@ internal import BreakerStore
 package import CSharedBreaker
 internal import Glibc
 internal import SharedBreaker
+internal import Synchronization
 
 /// The rooms of the calls that a thread of a C program is inside of.
 ///
@@ -24,10 +25,14 @@ enum ThreadCalls {
     var all: [UInt64] = []
   }
 
+  /// Whether any thread has ever been inside of a call: most programs never ask for it.
+  private static let areUsed = Atomic(false)
+
   /// Makes the key, and what Swift would make when the first call under a limit uses it, because a child
   /// that is forked meanwhile could not.
   static func prepare() {
     if add(0) { remove(0) }
+    areUsed.store(false, ordering: .relaxed)
     Breaker.prepareLimitedCalls()
   }
 
@@ -35,7 +40,8 @@ enum ThreadCalls {
 
   /// The same; nil instead of none, which costs a call nothing.
   @inline(__always) private static var someRooms: [UInt64]? {
-    guard let rooms = unsafe known, unsafe !rooms.pointee.all.isEmpty else { return nil }
+    // A thread sees its own store, and other threads' rooms are nothing to it.
+    guard areUsed.load(ordering: .relaxed), let rooms = unsafe known, unsafe !rooms.pointee.all.isEmpty else { return nil }
     return unsafe rooms.pointee.all
   }
 
@@ -47,6 +53,7 @@ enum ThreadCalls {
   /// Lets what the thread does be inside of a call; false if the thread has no place for it.
   static func add(_ room: UInt64) -> Bool {
     guard let rooms = unsafe known ?? make() else { return false }
+    areUsed.store(true, ordering: .relaxed)
     // A room of the same slots belongs to a call that has ended: otherwise this call would have used it.
     if unsafe !rooms.pointee.all.isEmpty {
       unsafe rooms.pointee.all.removeAll { HeldSlot.isOfSameSlots($0, room) }
