@@ -40,8 +40,10 @@ enum ThreadCalls {
 
   /// The same; nil instead of none, which costs a call nothing.
   @inline(__always) private static var someRooms: [UInt64]? {
-    // A thread sees its own store, and other threads' rooms are nothing to it.
-    guard areUsed.load(ordering: .relaxed), let rooms = unsafe known, unsafe !rooms.pointee.all.isEmpty else { return nil }
+    // Unordered, because a thread looks only for what it has kept itself.
+    guard areUsed.load(ordering: .relaxed), let rooms = unsafe known,
+      unsafe !rooms.pointee.all.isEmpty
+    else { return nil }
     return unsafe rooms.pointee.all
   }
 

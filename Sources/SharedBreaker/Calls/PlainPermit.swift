@@ -82,11 +82,10 @@ extension Breaker {
   ///
   /// Neither a Swift task nor `run` surrounds the calls of the C library, so neither is looked for.
   ///
-  /// - Parameters:
-  ///   - second: The second of the system's clock.
-  ///   - outers: The calls that surround this one.
-  @inline(__always)
-  package func takeRoom(inSecond second: Int64, insideOf outers: OuterCalls) -> LimitedCall {
+  /// - Parameter outers: The calls that surround this one.
+  /// - Returns: The call, which has its room if it is permitted.
+  package func takeRoom(insideOf outers: OuterCalls) -> LimitedCall {
+    let second = engine.second
     guard claim.isOneOrdinaryUnit, !engine.isRoundDue(inSecond: second), engine.isCurrent,
       !CallNesting.mayInherit
     else { return .notPermitted }
