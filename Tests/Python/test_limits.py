@@ -835,6 +835,33 @@ class Limits(StoreTestCase):
         permits.clear()
         self.assertEqual(self.in_use(gpu), 0)
 
+    def test_a_call_that_has_waited_for_its_turn_surrounds_others(self):
+        gpu = self.store.breaker("turns", max_concurrent=2, queue_timeout=3600)
+
+        async def nest():
+            while self.in_use(gpu) != 1:
+                await asyncio.sleep(0)
+            # There is room for another call, which this one does not take.
+            async with gpu:
+                self.assertEqual(self.in_use(gpu), 1)
+
+        async def block():
+            async with gpu:
+                await nest()
+
+        async def main():
+            for work in (block, gpu(nest)):
+                permits = [await gpu.acquire_async() for _ in range(2)]
+                task = asyncio.create_task(work())
+                while gpu.snapshot()["limit"]["waiting"] != 1:
+                    await asyncio.sleep(0)
+                for permit in permits:
+                    await permit.report_async("success")
+                await task
+
+        asyncio.run(main())
+        self.assertEqual(self.in_use(gpu), 0)
+
     def test_a_child_of_a_fork_finds_its_own_outer_call(self):
         gpu = self.store.breaker("forked", max_concurrent=2)
         permits = [gpu.acquire()]
