@@ -26,6 +26,14 @@ extension sb_permit {
       && size == UInt32(MemoryLayout<sb_permit>.size)
   }
 
+  /// The room of a call under a limit that found a free slot; nil if this is the permit of another one.
+  @inline(__always) var roomOfLimitedCall: UInt64? {
+    let isLimited =
+      opaque.0 & Self.isPlain != 0 && opaque.1 & PlainPermit.limited != 0
+      && size == UInt32(MemoryLayout<sb_permit>.size)
+    return isLimited ? opaque.10 : nil
+  }
+
   /// Whether a breaker may fill it.
   @inline(__always) var isFree: Bool {
     opaque.0 == 0 && size == UInt32(MemoryLayout<sb_permit>.size)
@@ -276,7 +284,23 @@ package func sb_leave(
       return SB_OK.rawValue
     }
   }
-  return unsafe leaveWithCare(breaker, permit, outcome, details, flags)
+  return unsafe leaveLimited(breaker, permit, outcome, details, flags)
+}
+
+/// Reports the success of a call under a limit if that takes no more than freeing its slot; otherwise
+/// reports the call with care.
+@inline(never)
+private func leaveLimited(
+  _ handle: OpaquePointer?, _ permit: UnsafeMutablePointer<sb_permit>?, _ outcome: CInt,
+  _ details: UnsafePointer<sb_details>?, _ flags: UInt32
+) -> CInt {
+  if outcome == CInt(SB_SUCCESS.rawValue), unsafe details == nil,
+    flags & ~UInt32(SB_NOWAIT.rawValue) == 0, let permit = unsafe permit,
+    let handle = unsafe BreakerHandle.at(handle), unsafe leaveWithinLimit(handle, permit)
+  {
+    return SB_OK.rawValue
+  }
+  return unsafe leaveWithCare(handle, permit, outcome, details, flags)
 }
 
 /// Reports the success of a healthy call whose policy looks at times.
@@ -309,12 +333,6 @@ private func leaveWithCare(
   if let place = unsafe ErrorPlace.at(handle) {
     return place.keeping(
       unsafe sb_leave(ErrorPlace.handle(handle), permit, outcome, details, flags))
-  }
-  if outcome == CInt(SB_SUCCESS.rawValue), unsafe details == nil,
-    flags & ~UInt32(SB_NOWAIT.rawValue) == 0, let permit = unsafe permit,
-    let handle = unsafe BreakerHandle.at(handle), unsafe leaveWithinLimit(handle, permit)
-  {
-    return SB_OK.rawValue
   }
   do throws(Failure) {
     if let closed = unsafe BreakerHandle.at(handle), let permit = unsafe permit?.pointee,

@@ -32,12 +32,13 @@ package func sb_enter_inside(
 ///   - permit: Receives the permit.
 ///   - flags: Those of `sb_enter`. Everything that the caller passes has been checked.
 /// - Returns: Whether the call is permitted.
+@inline(__always)
 func enterWithinLimit(
   _ handle: UnsafeMutablePointer<BreakerHandle>, _ room: UInt64,
   _ permit: UnsafeMutablePointer<sb_permit>, _ flags: UInt32
 ) -> Bool {
   @inline(__always) func take(_ breaker: Breaker) -> LimitedCall {
-    breaker.enterLimited(insideOf: ThreadCalls.outers(with: room))
+    breaker.takeRoom(insideOf: ThreadCalls.outers(with: room))
   }
   let call = unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(take)
   guard call.isPermitted else { return false }
@@ -51,6 +52,7 @@ func enterWithinLimit(
 /// Reports the success of a call under a limit if that takes no more than freeing its slot.
 ///
 /// - Returns: Whether it was reported.
+@inline(__always)
 func leaveWithinLimit(
   _ handle: UnsafeMutablePointer<BreakerHandle>, _ permit: UnsafeMutablePointer<sb_permit>
 ) -> Bool {

@@ -2,6 +2,7 @@ internal import BreakerStore
 package import CSharedBreaker
 internal import Glibc
 internal import SharedBreaker
+internal import Synchronization
 
 /// The rooms of the calls that a thread of a C program is inside of.
 ///
@@ -12,31 +13,38 @@ enum ThreadCalls {
   private static let key: pthread_key_t? = {
     var key = pthread_key_t()
     let end: @convention(c) (UnsafeMutableRawPointer?) -> Void = { place in
-      guard let place = unsafe place else { return }
-      unsafe Unmanaged<Rooms>.fromOpaque(place).release()
+      guard let rooms = unsafe place?.assumingMemoryBound(to: Rooms.self) else { return }
+      unsafe rooms.deinitialize(count: 1)
+      unsafe rooms.deallocate()
     }
     return unsafe pthread_key_create(&key, end) == 0 ? key : nil
   }()
 
-  private final class Rooms {
-    var rooms: [UInt64] = []
+  /// The rooms of one thread, in memory of their own: Swift would guard each use of an object's.
+  private struct Rooms {
+    var all: [UInt64] = []
   }
+
+  /// Whether any thread has ever been inside of a call: most programs never ask for it.
+  private static let areUsed = Atomic(false)
 
   /// Makes the key, and what Swift would make when the first call under a limit uses it, because a child
   /// that is forked meanwhile could not.
   static func prepare() {
     if add(0) { remove(0) }
+    areUsed.store(false, ordering: .relaxed)
     Breaker.prepareLimitedCalls()
   }
 
-  static var rooms: [UInt64] { known?.rooms ?? [] }
+  static var rooms: [UInt64] { unsafe known?.pointee.all ?? [] }
 
   /// The same; nil instead of none, which costs a call nothing.
   @inline(__always) private static var someRooms: [UInt64]? {
-    guard let key, let place = unsafe pthread_getspecific(key) else { return nil }
-    return unsafe Unmanaged<Rooms>.fromOpaque(place)._withUnsafeGuaranteedRef {
-      $0.rooms.isEmpty ? nil : $0.rooms
-    }
+    // Unordered, because a thread looks only for what it has kept itself.
+    guard areUsed.load(ordering: .relaxed), let rooms = unsafe known,
+      unsafe !rooms.pointee.all.isEmpty
+    else { return nil }
+    return unsafe rooms.pointee.all
   }
 
   /// The calls that the thread is inside of, and one that a caller names; 0 names none.
@@ -46,31 +54,58 @@ enum ThreadCalls {
 
   /// Lets what the thread does be inside of a call; false if the thread has no place for it.
   static func add(_ room: UInt64) -> Bool {
-    guard let key else { return false }
-    if let known {
-      // A room of the same slots belongs to a call that has ended: otherwise this call would have used it.
-      known.rooms.removeAll { HeldSlot.isOfSameSlots($0, room) }
-      known.rooms.append(room)
-      return true
+    guard let rooms = unsafe known ?? make() else { return false }
+    areUsed.store(true, ordering: .relaxed)
+    // A room of the same slots belongs to a call that has ended: otherwise this call would have used it.
+    if unsafe !rooms.pointee.all.isEmpty {
+      unsafe rooms.pointee.all.removeAll { HeldSlot.isOfSameSlots($0, room) }
     }
-    let made = Rooms()
-    made.rooms = [room]
-    let place = unsafe Unmanaged.passRetained(made)
-    if unsafe pthread_setspecific(key, place.toOpaque()) == 0 { return true }
-    unsafe place.release()
-    return false
+    unsafe rooms.pointee.all.append(room)
+    return true
   }
 
-  static func remove(_ room: UInt64) { known?.rooms.removeAll { $0 == room } }
+  static func remove(_ room: UInt64) {
+    guard let rooms = unsafe known else { return }
+    // Calls usually end in the opposite order, and none of them has its room twice.
+    if unsafe rooms.pointee.all.last == room {
+      unsafe rooms.pointee.all.removeLast()
+    } else {
+      unsafe rooms.pointee.all.removeAll { $0 == room }
+    }
+  }
 
-  private static var known: Rooms? {
+  @inline(__always) private static var known: UnsafeMutablePointer<Rooms>? {
     guard let key, let place = unsafe pthread_getspecific(key) else { return nil }
-    return unsafe Unmanaged<Rooms>.fromOpaque(place).takeUnretainedValue()
+    return unsafe place.assumingMemoryBound(to: Rooms.self)
+  }
+
+  @inline(never) private static func make() -> UnsafeMutablePointer<Rooms>? {
+    guard let key else { return nil }
+    let rooms = UnsafeMutablePointer<Rooms>.allocate(capacity: 1)
+    unsafe rooms.initialize(to: Rooms())
+    if unsafe pthread_setspecific(key, rooms) == 0 { return unsafe rooms }
+    unsafe rooms.deinitialize(count: 1)
+    unsafe rooms.deallocate()
+    return nil
   }
 }
 
 @c @implementation
 package func sb_permit_room(
+  _ permit: UnsafePointer<sb_permit>?, _ room: UnsafeMutablePointer<UInt64>?
+) -> CInt {
+  if let permit = unsafe permit, let room = unsafe room,
+    let taken = unsafe permit.pointee.roomOfLimitedCall
+  {
+    unsafe room.pointee = taken
+    return SB_OK.rawValue
+  }
+  return unsafe roomWithCare(permit, room)
+}
+
+/// By itself, so that the permit of most calls under a limit is not copied.
+@inline(never)
+private func roomWithCare(
   _ permit: UnsafePointer<sb_permit>?, _ room: UnsafeMutablePointer<UInt64>?
 ) -> CInt {
   do throws(Failure) {

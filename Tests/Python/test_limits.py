@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import itertools
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -595,6 +597,32 @@ class Limits(StoreTestCase):
         asyncio.run(main())
         self.assertEqual(most, 1)
 
+    def test_greenlets_beside_each_other_are_not_inside(self):
+        try:
+            from greenlet import getcurrent, greenlet
+        except ImportError:
+            self.skipTest("greenlet is not installed")
+        here = getcurrent()
+
+        @self.gpu
+        def function():
+            here.switch("inside")
+            self.assert_nested()
+            return "done"
+
+        def block():
+            with self.gpu:
+                return function()
+
+        for work in (function, block):
+            with self.subTest(work):
+                one, other = greenlet(work), greenlet(self.assert_outside)
+                self.assertEqual(one.switch(), "inside")
+                other.switch()
+                self.assert_outside()
+                self.assertEqual(one.switch(), "done")
+                self.assert_free()
+
     def test_a_stream_is_inside_and_its_consumer_is_not(self):
         @self.gpu
         def stream():
@@ -694,6 +722,188 @@ class Limits(StoreTestCase):
         with self.gpu:
             self.assertEqual(in_child(self.is_free), 0)
             self.assert_nested()
+
+    def test_calls_beside_each_other_run_nothing_of_python(self):
+        gpu = self.store.breaker("beside", max_concurrent=3)
+        called = []
+
+        def listen(frame, event, argument):
+            if event == "call":
+                called.append(frame.f_code.co_name)
+
+        def block():
+            sys.setprofile(listen)
+            with gpu:
+                pass
+            sys.setprofile(None)
+
+        def ends_first(stack):
+            with gpu:
+                contextvars.Context().run(stack.enter_context, gpu)
+                sys.setprofile(listen)
+            sys.setprofile(None)
+
+        self.addCleanup(sys.setprofile, None)
+        with gpu:
+            contextvars.Context().run(block)
+        with contextlib.ExitStack() as stack:
+            contextvars.Context().run(ends_first, stack)
+        block()
+        self.assertEqual(called, [])
+        self.assertEqual(self.in_use(gpu), 0)
+
+    def test_blocks_that_end_in_any_order_give_back_their_own_room(self):
+        gpu = self.store.breaker("order", max_concurrent=3)
+
+        def enter(stack):
+            stack.enter_context(gpu)
+
+        async def work(number, entered, ends):
+            with contextlib.ExitStack() as stack:
+                enter(stack)
+                entered.release()
+                await ends[number].wait()
+                before = self.in_use(gpu)
+                # Another one has ended, and this one is still under way.
+                with gpu:
+                    self.assertEqual(self.in_use(gpu), before)
+                # A block inside has no room, and gives none back.
+                enter(stack)
+                stack.pop_all().close()
+            return self.in_use(gpu) == before - 1
+
+        async def main(order):
+            entered = asyncio.Semaphore(0)
+            ends = [asyncio.Event() for _ in order]
+            tasks = [
+                asyncio.create_task(work(number, entered, ends), context=contextvars.Context())
+                for number in range(len(order))]
+            for _ in order:
+                await entered.acquire()
+            self.assertEqual(self.in_use(gpu), 3)
+            for number in order:
+                ends[number].set()
+                self.assertTrue(await tasks[number])
+
+        for order in itertools.permutations(range(3)):
+            with self.subTest(order):
+                asyncio.run(main(order))
+                self.assertEqual(self.in_use(gpu), 0)
+
+    def test_a_call_finds_its_outer_one_however_others_have_ended(self):
+        gpu = self.store.breaker("ends", max_concurrent=100)
+        chance = random.Random(1)
+        permits = []
+
+        def drop():
+            permits.pop()
+
+        def report():
+            permits.pop().report(chance.choice(["success", "ignored"]))
+
+        def report_twice():
+            permit = permits.pop()
+            permit.report("success")
+            self.assertEqual(permit.report("success"), "refused")
+
+        def fail():
+            with contextlib.suppress(Resource), gpu:
+                raise Resource("down")
+
+        def nest():
+            with gpu:
+                in_use = self.in_use(gpu)
+                for _ in range(chance.randrange(3)):
+                    step()
+                in_use += len(permits) - before
+                with gpu:
+                    self.assertEqual(self.in_use(gpu), in_use)
+
+        def step():
+            work = chance.choice([drop, report, report_twice, fail, acquire, acquire])
+            if permits or work in (fail, acquire):
+                work()
+
+        def acquire():
+            # Beside all others, because it is asked for in a context of its own.
+            permits.append(contextvars.Context().run(gpu.acquire))
+
+        for _ in range(300):
+            step()
+            before = len(permits)
+            nest()
+        permits.clear()
+        self.assertEqual(self.in_use(gpu), 0)
+
+    def test_a_call_that_has_waited_for_its_turn_surrounds_others(self):
+        gpu = self.store.breaker("turns", max_concurrent=2, queue_timeout=3600)
+
+        async def nest():
+            while self.in_use(gpu) != 1:
+                await asyncio.sleep(0)
+            # There is room for another call, which this one does not take.
+            async with gpu:
+                self.assertEqual(self.in_use(gpu), 1)
+
+        async def block():
+            async with gpu:
+                await nest()
+
+        async def main():
+            for work in (block, gpu(nest)):
+                permits = [await gpu.acquire_async() for _ in range(2)]
+                task = asyncio.create_task(work())
+                while gpu.snapshot()["limit"]["waiting"] != 1:
+                    await asyncio.sleep(0)
+                for permit in permits:
+                    await permit.report_async("success")
+                await task
+
+        asyncio.run(main())
+        self.assertEqual(self.in_use(gpu), 0)
+
+    def test_a_child_of_a_fork_finds_its_own_outer_call(self):
+        gpu = self.store.breaker("forked", max_concurrent=2)
+        permits = [gpu.acquire()]
+
+        def is_nested():
+            with gpu:
+                # What the child has of its parent's call is worth nothing, and its end says nothing.
+                permits.pop().report("success")
+                with gpu:
+                    return self.in_use(gpu) == 2
+
+        self.assertEqual(in_child(is_nested), True)
+        self.assertEqual(self.in_use(gpu), 1)
+        permits.pop().report("success")
+        self.assertEqual(self.in_use(gpu), 0)
+
+    def test_a_limit_that_is_lifted_and_comes_back_counts_again(self):
+        def hold():
+            return contextvars.Context().run(self.gpu.acquire)
+
+        with self.gpu:
+            self.assert_busy()
+        for _ in range(3):
+            self.store.breaker("gpu", max_failures=5)
+            for _ in range(3):
+                permits = [hold(), hold()]
+                del permits
+                with self.gpu:
+                    self.assert_free()
+            self.store.breaker("gpu", max_concurrent=1)
+            for _ in range(3):
+                permit = hold()
+                self.assert_busy()
+                permit.report("success")
+                with self.gpu:
+                    self.assert_nested()
+        self.gpu.trip(3600)
+        with self.assertRaises(Rejected) as caught, self.gpu:
+            self.fail("the work was run")
+        self.assertEqual(caught.exception.cause, "open")
+        self.gpu.reset()
+        self.assert_free()
 
     def test_a_call_through_another_store_of_the_file_is_inside_too(self):
         link = os.path.join(self.directory, "link")

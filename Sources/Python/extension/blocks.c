@@ -2,7 +2,8 @@
 //
 // `with` hands its object nothing to keep a permit in, and any number of threads and tasks use one
 // breaker at a time. The permits of healthy calls are equal, so one of them and a number are enough.
-// A permit that differs is kept with the frame that its block is in.
+// A permit that differs is kept with the frame that its block is in, and with what identifies the thread and task of
+// that frame. Where the call has taken room, its context has the room, which is enough.
 #include "extension.h"
 
 #include <pthread.h>
@@ -44,8 +45,9 @@ PyObject *sb_current_frame(void) {
   return Py_NewRef(frame ? frame : Py_None);
 }
 
-// Keeps the permit of a block that is entered. `frame` may be NULL for that of the caller.
-int sb_place_block(Breaker *self, const sb_permit *permit, PyObject *frame) {
+// Keeps the permit of a block that is entered, and the room that its call has taken, or 0. `frame` may be NULL for
+// that of the caller.
+int sb_place_block(Breaker *self, const sb_permit *permit, uint64_t room, PyObject *frame) {
   if (self->forks != sb_forks) sb_forget_blocks(self);
   if (!self->blocks) {
     if (!self->shared_count) self->shared = *permit;
@@ -60,9 +62,9 @@ int sb_place_block(Breaker *self, const sb_permit *permit, PyObject *frame) {
     return -1;
   }
   block->permit = *permit;
+  block->room = room;
   block->frame = frame ? Py_NewRef(frame) : sb_current_frame();
-  block->context = PyObject_CallNoArgs(self->state->context);
-  if (!block->context) {
+  if (!room && !(block->context = PyObject_CallNoArgs(self->state->context))) {
     free_block(block);
     return -1;
   }
@@ -108,6 +110,21 @@ static bool is_same_context(PyObject *one, PyObject *other) {
          PyTuple_GetItem(one, 2) == PyTuple_GetItem(other, 2);
 }
 
+// Whether a block of the list was entered in the running context, which has a room, or 0.
+static bool is_of_context(const Block *block, PyObject *context, uint64_t room) {
+  return block->room ? block->room == room : is_same_context(block->context, context);
+}
+
+// Whether a caller whose frame is not in the list leaves the block that was entered before the list began: its context
+// has the room of that block, and each call in the list has room of its own.
+static bool leaves_first_block(Breaker *self, uint64_t room) {
+  uint64_t first;
+  if (!room || self->shared_count != 1 || !sb_has_room(&self->shared, &first) || first != room) return false;
+  for (Block *block = self->blocks; block; block = block->next)
+    if (!block->room) return false;
+  return true;
+}
+
 // Takes the block that the caller leaves out of the list; NULL if it was entered before the list began. It may
 // leave an exception from outside.
 //
@@ -122,6 +139,8 @@ static Block *take_listed_block(Breaker *self) {
   }
   Py_DECREF(frame);
   if (found) return found;
+  uint64_t room = self->get_room ? sb_room_around(self) : 0;
+  if (leaves_first_block(self, room)) return NULL;
   // It was entered in another frame, as contextlib.ExitStack does, which has ended since.
   PyObject *context = NULL, *frames = NULL;
   for (int round = 0; round < 2 && !frames; round++) {
@@ -132,7 +151,7 @@ static Block *take_listed_block(Breaker *self) {
   }
   if (frames)
     for (Block **link = &self->blocks; *link; link = &(*link)->next) {
-      if (!is_same_context((*link)->context, context) || has_frame(frames, (*link)->frame)) continue;
+      if (!is_of_context(*link, context, room) || has_frame(frames, (*link)->frame)) continue;
       found = unlink_block(link);
       break;
     }

@@ -108,12 +108,13 @@ static void breaker_dealloc(PyObject *object) {
 static PyObject *enter(PyObject *object, PyObject *unused) {
   Breaker *self = (Breaker *)object;
   sb_permit permit = sb_no_permit();
-  int code = sb_begin_and_watch(self, &permit);
+  uint64_t room = 0;
+  int code = sb_begin_and_watch(self, &permit, &room);
   if (code != SB_OK) {
     if (code != SB_LIMITED) return NULL;
-    sb_surround(self, &permit);
+    sb_move_to(self, room);
   }
-  if (sb_place_block(self, &permit, NULL)) {
+  if (sb_place_block(self, &permit, code == SB_LIMITED ? room : 0, NULL)) {
     sb_abandon(self, &permit);
     return NULL;
   }
@@ -143,7 +144,8 @@ static PyObject *leave(PyObject *object, PyObject *const *arguments, Py_ssize_t 
 static PyObject *enter_async(PyObject *object, PyObject *unused) {
   Breaker *self = (Breaker *)object;
   sb_permit permit = sb_no_permit();
-  int code = sb_begin_now(self, &permit, 0);
+  uint64_t room = 0;
+  int code = sb_begin_now(self, &permit, &room);
   if (code == SB_WOULD_BLOCK) {
     PyObject *frame = sb_current_frame();
     PyObject *coroutine = PyObject_CallMethod(object, "_enter_slowly", "O", frame);
@@ -155,9 +157,9 @@ static PyObject *enter_async(PyObject *object, PyObject *unused) {
       sb_watch(self);
       return NULL;
     }
-    sb_surround(self, &permit);
+    sb_move_to(self, room);
   }
-  if (sb_place_block(self, &permit, NULL)) {
+  if (sb_place_block(self, &permit, code == SB_LIMITED ? room : 0, NULL)) {
     sb_abandon(self, &permit);
     return NULL;
   }
@@ -197,9 +199,14 @@ static PyObject *place(PyObject *object, PyObject *args) {
   PyObject *frame, *holder;
   if (!PyArg_ParseTuple(args, "OO!", &frame, self->state->permit, &holder)) return NULL;
   sb_permit permit;
+  uint64_t room;
   sb_take_permit(holder, &permit);
-  sb_surround(self, &permit);
-  if (sb_place_block(self, &permit, frame)) {
+  if (sb_has_room(&permit, &room)) {
+    sb_move_to(self, room);
+  } else {
+    room = 0;
+  }
+  if (sb_place_block(self, &permit, room, frame)) {
     sb_abandon(self, &permit);
     return NULL;
   }
@@ -227,16 +234,16 @@ static PyObject *go_on(PyObject *object, PyObject *args) {
 
 // _room_of_block() -> the room that the block of the caller has taken; 0 if it has taken none.
 static PyObject *room_of_block(PyObject *object, PyObject *unused) {
-  return PyLong_FromUnsignedLongLong(sb_room_of_block((Breaker *)object));
+  return sb_room_as_int(sb_room_of_block((Breaker *)object));
 }
 
 // _move_to(room) -> the room that the running task was inside of; from now on it is inside of the other one.
 static PyObject *move_to(PyObject *object, PyObject *number) {
   Breaker *self = (Breaker *)object;
-  uint64_t room = PyLong_AsUnsignedLongLong(number), before = sb_room_around(self);
+  uint64_t room = sb_int_as_room(number), before = sb_room_around(self);
   if (PyErr_Occurred()) return NULL;
   sb_move_to(self, room);
-  return PyLong_FromUnsignedLongLong(before);
+  return sb_room_as_int(before);
 }
 
 // _exchange(other): lets each of two breakers be the other one from now on, for a test.

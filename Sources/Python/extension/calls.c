@@ -93,20 +93,31 @@ static int give_up(Breaker *self, sb_permit *permit) {
 }
 
 // Takes a permit under a limit if that needs no file. Returns as sb_begin_now() does.
-static int begin_within_limit(Breaker *self, sb_permit *permit, uint64_t room, sb_rejection *rejection) {
-  if (!room) room = sb_room_around(self);
-  int code = sb_enter_inside(self->handle, room, permit, rejection, SB_NOWAIT);
-  if (code == SB_OK && sb_has_room(permit, &room)) return SB_LIMITED;
+__attribute__((noinline)) static int begin_within_limit(Breaker *self, sb_permit *permit, uint64_t *room,
+                                                        sb_rejection *rejection) {
+  uint64_t outer = *room;
+  // While no call has room, there is nothing to be inside of.
+  if (!outer && self->state->rooms) outer = sb_room_around(self);
+  int code = sb_enter_inside(self->handle, outer, permit, rejection, SB_NOWAIT);
+  if (code == SB_OK) {
+    bool has_room = sb_takes_room(self, permit, room);
+    // A call inside of another one names the room of that. If there is no room at all, there is no limit.
+    self->is_limited = *room != 0;
+    return has_room ? SB_LIMITED : SB_OK;
+  }
+  // sb_enter() rejects from memory sooner.
+  self->is_limited = false;
   return sb_entered(self, code, rejection);
 }
 
 // Takes a permit if that needs no file. Returns SB_OK; SB_LIMITED if the call has taken room, and may surround what
-// follows; SB_WOULD_BLOCK; or another code with an exception. `room` is that of the call that it is inside of; 0 for
-// that of the running task.
-int sb_begin_now(Breaker *self, sb_permit *permit, uint64_t room) {
+// follows; SB_WOULD_BLOCK; or another code with an exception. `room` is that of the call that it is inside of, or 0
+// for that of the running task, and with SB_LIMITED receives the one that the call has taken.
+int sb_begin_now(Breaker *self, sb_permit *permit, uint64_t *room) {
   // Not its macro, which would write 256 bytes on each call.
   sb_rejection rejection;
   rejection.size = sizeof rejection;
+  if (__builtin_expect(self->is_limited, false)) return begin_within_limit(self, permit, room, &rejection);
   int code = sb_enter(self->handle, permit, &rejection, SB_NOWAIT | SB_UNLIMITED);
   if (code == SB_OK) return SB_OK;
   if (code == SB_LIMITED) return begin_within_limit(self, permit, room, &rejection);
@@ -114,24 +125,25 @@ int sb_begin_now(Breaker *self, sb_permit *permit, uint64_t room) {
 }
 
 // Takes a permit, and waits for the store if it must. Returns as sb_begin_now() does, but never SB_WOULD_BLOCK.
-int sb_begin(Breaker *self, sb_permit *permit, uint64_t room) {
+int sb_begin(Breaker *self, sb_permit *permit, uint64_t *room) {
+  uint64_t outer = *room;
   int code = sb_begin_now(self, permit, room);
   if (code != SB_WOULD_BLOCK) return code;
-  if (!room) room = sb_room_around(self);
+  if (!outer) outer = sb_room_around(self);
   sb_rejection rejection = SB_REJECTION_INIT;
   INTERRUPTIBLY((Store *)self->store, code,
-                sb_enter_inside(self->handle, room, permit, &rejection, 0));
+                sb_enter_inside(self->handle, outer, permit, &rejection, 0));
   code = sb_entered(self, code, &rejection);
-  if (code == SB_OK && sb_has_room(permit, &room)) code = SB_LIMITED;
+  if (code == SB_OK && permit->kind && sb_takes_room(self, permit, room)) code = SB_LIMITED;
   if (sb_after_waiting(self, permit->kind == SB_PROBE)) return give_up(self, permit);
   return code;
 }
 
 // Takes a permit as sb_begin() does, where listeners may be told.
-int sb_begin_and_watch(Breaker *self, sb_permit *permit) {
-  int code = sb_begin_now(self, permit, 0);
+int sb_begin_and_watch(Breaker *self, sb_permit *permit, uint64_t *room) {
+  int code = sb_begin_now(self, permit, room);
   if (code == SB_OK || code == SB_LIMITED) return code;
-  if (code == SB_WOULD_BLOCK) code = sb_begin(self, permit, 0);
+  if (code == SB_WOULD_BLOCK) code = sb_begin(self, permit, room);
   if (sb_watch(self)) return give_up(self, permit);
   return code;
 }
@@ -181,12 +193,38 @@ int sb_judge_result(Breaker *self, PyObject *result, Ending *ending) {
   return judge(self->judge_result, result, ending, SB_SUCCESS);
 }
 
+// Whether a call has room, which was counted when the call took it.
+static bool has_counted_room(Breaker *self, const sb_permit *permit) {
+  uint64_t room;
+  return self->rooms && sb_has_room(permit, &room);
+}
+
+// Counts the end of a call that had room. A call that may not have ended is still counted: others then look for what
+// they are inside of, and nothing worse.
+static void count_end(Breaker *self, int code) {
+  if (code < 0 || code == SB_WOULD_BLOCK || code == SB_INTERRUPTED) return;
+  self->rooms--;
+  self->state->rooms--;
+}
+
+static int leave_now(Breaker *self, sb_permit *permit, const Ending *ending) {
+  return sb_leave(self->handle, permit, ending ? ending->outcome : SB_SUCCESS,
+                  ending && ending->has_details ? &ending->details : NULL, SB_NOWAIT);
+}
+
+// By itself, so that a call under no limit keeps nothing until it has left.
+__attribute__((noinline)) static int leave_with_room_now(Breaker *self, sb_permit *permit, const Ending *ending) {
+  bool had_room = has_counted_room(self, permit);
+  int code = leave_now(self, permit, ending);
+  if (had_room) count_end(self, code);
+  return code;
+}
+
 // Reports an outcome if that needs no file. Returns the code of the library.
 int sb_finish_now(Breaker *self, sb_permit *permit, const Ending *ending) {
   // The permit of a call that no breaker permitted.
   if (!permit->kind) return SB_REFUSED;
-  return sb_leave(self->handle, permit, ending ? ending->outcome : SB_SUCCESS,
-                  ending && ending->has_details ? &ending->details : NULL, SB_NOWAIT);
+  return self->rooms ? leave_with_room_now(self, permit, ending) : leave_now(self, permit, ending);
 }
 
 // Reports an outcome, and waits for the store if it must. Returns the code of the library.
@@ -195,7 +233,9 @@ int sb_finish(Breaker *self, sb_permit *permit, const Ending *ending) {
   if (code != SB_WOULD_BLOCK) return code;
   int outcome = ending ? ending->outcome : SB_SUCCESS;
   const sb_details *details = ending && ending->has_details ? &ending->details : NULL;
+  bool had_room = has_counted_room(self, permit);
   WITHOUT_GIL(code, sb_leave(self->handle, permit, outcome, details, 0));
+  if (had_room) count_end(self, code);
   return code;
 }
 
@@ -230,7 +270,9 @@ int sb_finish_interruptibly(Breaker *self, sb_permit *permit, const Ending *endi
   if (code != SB_WOULD_BLOCK) return code;
   int outcome = ending ? ending->outcome : SB_SUCCESS;
   const sb_details *details = ending && ending->has_details ? &ending->details : NULL;
+  bool had_room = has_counted_room(self, permit);
   INTERRUPTIBLY((Store *)self->store, code, sb_leave(self->handle, permit, outcome, details, 0));
+  if (had_room) count_end(self, code);
   if (code == SB_INTERRUPTED) finish_elsewhere(self, permit, ending);
   return code;
 }

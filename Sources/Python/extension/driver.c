@@ -162,10 +162,11 @@ static PyObject *begin_otherwise(Driver *self, int code) {
 // Asks for a permit, unless there is one. Returns what to send to; NULL with an exception.
 static PyObject *begin(Driver *self) {
   Breaker *breaker = self->breaker;
-  int code = self->permit.kind ? self->begun : sb_begin_now(breaker, &self->permit, 0);
+  uint64_t room = 0;
+  int code = self->permit.kind ? self->begun : sb_begin_now(breaker, &self->permit, &room);
   if (code != SB_OK) {
     if (code != SB_LIMITED) return begin_otherwise(self, code);
-    sb_surround(breaker, &self->permit);
+    if (room || sb_has_room(&self->permit, &room)) sb_move_to(breaker, room);
   }
   self->phase = WORKING;
   PyTypeObject *type = Py_TYPE(self->work);

@@ -32,6 +32,7 @@ typedef struct {
   PyObject *context;  // identifies the thread and task that is running
   PyObject *variable;  // contextvars.ContextVar
   PyObject *set_wakeup;  // signal.set_wakeup_fd; NULL where no handlers run
+  Py_ssize_t rooms;  // how many calls of all breakers have room, or more
   void *spare[SPARE_DRIVERS];  // memory of drivers that have ended
   int spare_count;
 } State;
@@ -53,8 +54,9 @@ typedef struct {
 // A `with` block under way whose permit differs from that of the others.
 typedef struct Block {
   struct Block *next;
-  PyObject *frame;  // the frame that the block is in
-  PyObject *context;
+  PyObject *frame;    // the frame that the block is in
+  PyObject *context;  // NULL if the room tells what the block belongs to
+  uint64_t room;      // the one that it has taken; 0 if it has taken none
   sb_permit permit;
 } Block;
 
@@ -68,6 +70,8 @@ typedef struct {
   PyObject *judge;  // judges what was raised
   PyObject *judge_result;  // judges what was returned; NULL if every result is a success
   int logged_state;  // the one after the last call that may have changed it, or NEVER_LOGGED
+  bool is_limited;  // whether the latest call was under a limit, and the next one asks for room at once
+  Py_ssize_t rooms;  // how many of them began through this object
   PyObject *watch;  // called after a call that was not healthy; NULL if there are no listeners
   PyObject *weak;
   // The `with` blocks under way. Their permits are equal while the breaker is healthy: one of them
@@ -166,20 +170,22 @@ void sb_ends_wait(Wait *wait, int code);
 
 // nesting.c
 uint64_t sb_room_around(Breaker *self);
-void sb_surround(Breaker *self, const sb_permit *permit);
 void sb_move_to(Breaker *self, uint64_t room);
 bool sb_has_room(const sb_permit *permit, uint64_t *room);
+bool sb_takes_room(Breaker *self, const sb_permit *permit, uint64_t *room);
+PyObject *sb_room_as_int(uint64_t room);
+uint64_t sb_int_as_room(PyObject *number);
 PyObject *sb_environment_of(sb_store *handle, PyObject *rooms, State *state);
 
 // calls.c
-int sb_begin(Breaker *self, sb_permit *permit, uint64_t room);
-int sb_begin_and_watch(Breaker *self, sb_permit *permit);
+int sb_begin(Breaker *self, sb_permit *permit, uint64_t *room);
+int sb_begin_and_watch(Breaker *self, sb_permit *permit, uint64_t *room);
 int sb_entered(Breaker *self, int code, const sb_rejection *rejection);
 int sb_after_waiting(Breaker *self, bool has_changed);
 bool sb_may_change(uint32_t kind, const Ending *ending);
 int sb_watch(Breaker *self);
 int sb_watch_failure(Breaker *self, int code, const Ending *ending);
-int sb_begin_now(Breaker *self, sb_permit *permit, uint64_t room);
+int sb_begin_now(Breaker *self, sb_permit *permit, uint64_t *room);
 int sb_judge_exception(Breaker *self, PyObject *exception, Ending *ending);
 int sb_judge_result(Breaker *self, PyObject *result, Ending *ending);
 int sb_finish_and_watch(Breaker *self, sb_permit *permit, const Ending *ending);
@@ -200,7 +206,7 @@ PyObject *sb_call(PyObject *self, PyObject *const *arguments, Py_ssize_t count, 
 
 // blocks.c
 int sb_blocks_prepare(void);
-int sb_place_block(Breaker *self, const sb_permit *permit, PyObject *frame);
+int sb_place_block(Breaker *self, const sb_permit *permit, uint64_t room, PyObject *frame);
 bool sb_take_block(Breaker *self, sb_permit *permit);
 uint64_t sb_room_of_block(Breaker *self);
 void sb_forget_blocks(Breaker *self);

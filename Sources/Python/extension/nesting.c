@@ -2,7 +2,22 @@
 //
 // The room of the outermost call is kept in a variable of the context, which tasks hand down. Nothing takes it out,
 // because that of a call that has ended is worth nothing. Breakers without a limit have no variable.
+//
+// Setting it takes longer than all else that a call does, and no call can do without: of two contexts that are
+// copied from one, before a call and within it, only the later one may be inside, and nothing else tells them apart.
 #include "extension.h"
+
+// Rooms are signed ints, because Python makes and reads unsigned ones several times as slowly.
+PyObject *sb_room_as_int(uint64_t room) {
+  if (sizeof(long) == sizeof room) return PyLong_FromLong((long)room);
+  return PyLong_FromLongLong((long long)room);
+}
+
+// Returns the room that an int stands for. It sets an exception if there is none.
+uint64_t sb_int_as_room(PyObject *number) {
+  if (sizeof(long) == sizeof(uint64_t)) return (uint64_t)PyLong_AsLong(number);
+  return (uint64_t)PyLong_AsLongLong(number);
+}
 
 static PyObject *new_variable(State *state) {
   PyObject *name = Py_BuildValue("(s)", "shared_breaker_room");
@@ -40,10 +55,10 @@ static bool prepare(Breaker *self, bool makes_it) {
 // Returns the room that the running code is inside of, whether it is still worth something or not; 0 if there is
 // none. It keeps the exception that is set.
 uint64_t sb_room_around(Breaker *self) {
-  // Usually there is none, and nothing to keep.
+  // Usually there is no exception to keep.
   PyObject *pending = PyErr_Occurred() ? sb_raised() : NULL;
   PyObject *answer = prepare(self, false) ? PyObject_CallNoArgs(self->get_room) : NULL;
-  uint64_t room = answer ? PyLong_AsUnsignedLongLong(answer) : 0;
+  uint64_t room = answer ? sb_int_as_room(answer) : 0;
   Py_XDECREF(answer);
   if (PyErr_Occurred()) {
     PyErr_Clear();
@@ -57,7 +72,7 @@ uint64_t sb_room_around(Breaker *self) {
 // the exception that is set.
 void sb_move_to(Breaker *self, uint64_t room) {
   PyObject *pending = PyErr_Occurred() ? sb_raised() : NULL;
-  PyObject *number = prepare(self, true) ? PyLong_FromUnsignedLongLong(room) : NULL;
+  PyObject *number = prepare(self, true) ? sb_room_as_int(room) : NULL;
   PyObject *words[] = {NULL, number}, *token = NULL;
   if (number)
     token = PyObject_Vectorcall(self->set_room, words + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
@@ -73,10 +88,12 @@ bool sb_has_room(const sb_permit *permit, uint64_t *room) {
   return permit->kind && sb_permit_room(permit, room) == SB_OK;
 }
 
-// Lets what the running task does from now on be inside of a call, if that has taken room.
-void sb_surround(Breaker *self, const sb_permit *permit) {
-  uint64_t room;
-  if (sb_has_room(permit, &room)) sb_move_to(self, room);
+// Whether a permit that was just granted has room, which is got and counted then. Each permit is asked once.
+bool sb_takes_room(Breaker *self, const sb_permit *permit, uint64_t *room) {
+  if (!sb_has_room(permit, room)) return false;
+  self->rooms++;
+  self->state->rooms++;
+  return true;
 }
 
 // Returns the entry of an environment for a list of rooms; None if none of their calls is under way.
@@ -85,7 +102,7 @@ PyObject *sb_environment_of(sb_store *handle, PyObject *list, State *state) {
   if (count < 0) return NULL;
   uint64_t *rooms = PyMem_Calloc((size_t)count + 1, sizeof *rooms);
   if (!rooms) return PyErr_NoMemory();
-  for (Py_ssize_t i = 0; i < count; i++) rooms[i] = PyLong_AsUnsignedLongLong(PyList_GetItem(list, i));
+  for (Py_ssize_t i = 0; i < count; i++) rooms[i] = sb_int_as_room(PyList_GetItem(list, i));
   char *entry = NULL;
   int64_t length = 0;
   int code = SB_NOTHING;

@@ -76,14 +76,15 @@ static PyObject *permit_enter(PyObject *object, PyObject *wait) {
   int waits = PyObject_IsTrue(wait);
   if (waits < 0) return NULL;
   sb_permit permit = sb_no_permit();
+  uint64_t room = self->outer;
   int code;
   if (waits) {
     // In the main thread signals take its place.
     sb_interruptible(NULL, &self->is_given_up);
-    code = sb_begin(self->breaker, &permit, self->outer);
+    code = sb_begin(self->breaker, &permit, &room);
     sb_interruptible(NULL, NULL);
   } else {
-    code = sb_begin_now(self->breaker, &permit, self->outer);
+    code = sb_begin_now(self->breaker, &permit, &room);
   }
   if (code != SB_OK && code != SB_LIMITED && code != SB_WOULD_BLOCK) return NULL;
   self->permit = permit;
@@ -103,6 +104,7 @@ static PyObject *permit_queue(PyObject *object, PyObject *wait) {
   Breaker *breaker = self->breaker;
   int waits = PyObject_IsTrue(wait), code;
   if (waits < 0) return NULL;
+  uint64_t room;
   sb_permit permit = sb_no_permit();
   sb_rejection rejection = SB_REJECTION_INIT;
   if (waits) {
@@ -112,6 +114,7 @@ static PyObject *permit_queue(PyObject *object, PyObject *wait) {
     INTERRUPTIBLY((Store *)breaker->store, code, ask_for_turn(self, &permit, &rejection, 0));
     self->is_asking = false;
     sb_interruptible(NULL, NULL);
+    if (permit.kind) sb_takes_room(breaker, &permit, &room);
     if (self->is_given_up) {
       end_turn(self);
       if (permit.kind) sb_abandon(breaker, &permit);
@@ -119,6 +122,7 @@ static PyObject *permit_queue(PyObject *object, PyObject *wait) {
     }
   } else {
     code = ask_for_turn(self, &permit, &rejection, SB_NOWAIT);
+    if (permit.kind) sb_takes_room(breaker, &permit, &room);
   }
   if (code == SB_WAITING) return PyLong_FromLong(sb_turn_descriptor(self->turn));
   if (code == SB_WOULD_BLOCK) return PyLong_FromLong(-1);
@@ -144,7 +148,7 @@ static PyObject *permit_look_around(PyObject *object, PyObject *unused) {
 static PyObject *permit_room(PyObject *object, PyObject *unused) {
   uint64_t room = 0;
   if (!sb_has_room(&((Permit *)object)->permit, &room)) room = 0;
-  return PyLong_FromUnsignedLongLong(room);
+  return sb_room_as_int(room);
 }
 
 // _give_up(): ends the wait of another thread for the permit.

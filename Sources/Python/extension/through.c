@@ -20,7 +20,8 @@ static bool is_awaitable(PyObject *result) {
 PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *arguments,
                           size_t count, PyObject *names) {
   sb_permit permit = sb_no_permit();
-  int code = sb_begin_now(self, &permit, 0);
+  uint64_t room = 0;
+  int code = sb_begin_now(self, &permit, &room);
   if (code == SB_WOULD_BLOCK) {
     // The event loop must not wait. The coroutine asks again when it is awaited.
     int is = is_coroutine_function(self, function);
@@ -29,13 +30,13 @@ PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *ar
       PyObject *work = PyObject_Vectorcall(function, arguments, count, names);
       return work ? sb_drive(self, NULL, SB_OK, work) : NULL;
     }
-    code = sb_begin_and_watch(self, &permit);
+    code = sb_begin_and_watch(self, &permit, &room);
   } else if (code != SB_OK && code != SB_LIMITED) {
     sb_watch(self);
   }
   if (code != SB_OK) {
     if (code != SB_LIMITED) return NULL;
-    sb_surround(self, &permit);
+    sb_move_to(self, room);
   }
   PyObject *result = PyObject_Vectorcall(function, arguments, count, names);
   if (!result) {

@@ -33,10 +33,10 @@ package struct PlainPermit: Sendable, Hashable {
   @inlinable package static var inside: UInt64 { 64 }
 
   /// The call surrounds what its thread does.
-  package static let surrounds: UInt64 = 128
+  @inlinable @inline(__always) package static var surrounds: UInt64 { 128 }
 
   /// Only the word and the room mean anything: they are those of a `LimitedCall`.
-  package static let limited: UInt64 = 256
+  @inlinable @inline(__always) package static var limited: UInt64 { 256 }
 
   package func has(_ flag: UInt64) -> Bool { flags & flag != 0 }
 
@@ -76,6 +76,24 @@ extension Breaker {
     let decision = try decideCall(mayWait: mayWait, outers: outers, asleep: asleep)
     if case .rejected(let rejection)? = decision { _ = told(rejection) }
     return decision?.map { PlainPermit($0) }
+  }
+
+  /// Permits a call under a limit if that takes no more than a free slot, as `enterLimited` does.
+  ///
+  /// Neither a Swift task nor `run` surrounds the calls of the C library, so neither is looked for.
+  ///
+  /// - Parameter outers: The calls that surround this one.
+  /// - Returns: The call, which has its room if it is permitted.
+  package func takeRoom(insideOf outers: OuterCalls) -> LimitedCall {
+    let second = engine.second
+    guard claim.isOneOrdinaryUnit, !engine.isRoundDue(inSecond: second), engine.isCurrent,
+      !CallNesting.mayInherit
+    else { return .notPermitted }
+    let word = cell.word
+    guard word.has(CellWord.permitsWithinLimit), !word.has(CellWord.measures) else {
+      return .notPermitted
+    }
+    return LimitedCall(word: word.bits, room: cell.takeSlot(outers)?.bits ?? 0)
   }
 
   /// What a call is told that must be under no limit.
