@@ -13,6 +13,9 @@ internal import Synchronization
 @safe package final class SlotBlock: CallSlots, @unchecked Sendable {
   package let number: UInt64
   let mapping: SlotMapping
+
+  /// Where the mapping begins, so that a call need not look into it.
+  private let address: UnsafeMutableRawPointer
   let owners: SlotOwners
 
   /// The row of the breaker.
@@ -30,6 +33,7 @@ internal import Synchronization
   ) {
     self.number = number
     self.mapping = mapping
+    unsafe address = mapping.address
     self.owners = owners
     self.breaker = breaker
   }
@@ -350,14 +354,23 @@ extension SlotBlock {
   }
 
   @inline(__always) func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
-    unsafe mapping.word(word.rawValue * 8)
+    unsafe self.word(word.rawValue * 8)
   }
 
   @inline(__always) func line(_ index: Int, _ word: LineWord) -> UnsafeMutablePointer<UInt64> {
-    unsafe mapping.word(SlotFile.offsetOfSlots + index * SlotFile.bytesOfLine + word.rawValue * 8)
+    // No index is so large that this could overflow.
+    unsafe self.word(
+      SlotFile.offsetOfSlots &+ index &* SlotFile.bytesOfLine &+ word.rawValue &* 8)
   }
 
-  func slot(_ index: Int) -> UnsafeMutablePointer<UInt64> { unsafe line(index, .word) }
+  /// A word of the block, by its offset in bytes.
+  @inline(__always) private func word(_ offset: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe (address + offset).assumingMemoryBound(to: UInt64.self)
+  }
+
+  @inline(__always) func slot(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe line(index, .word)
+  }
 
   func place(_ index: Int) -> UnsafeMutablePointer<UInt64> {
     unsafe mapping.word(SlotFile.offsetOfPlaces + index * 8)
@@ -370,7 +383,9 @@ extension SlotBlock {
 
   @inline(__always) var gate: GateWord { GateWord(bits: unsafe sb_see(header(.gate))) }
 
-  func word(ofSlot index: Int) -> SlotWord { SlotWord(bits: unsafe sb_see(slot(index))) }
+  @inline(__always) func word(ofSlot index: Int) -> SlotWord {
+    SlotWord(bits: unsafe sb_see(slot(index)))
+  }
   func word(ofPlace index: Int) -> PlaceWord { PlaceWord(bits: unsafe sb_see(place(index))) }
 
   var slotExtent: Int { min(SlotFile.slotsOfBlock, Int(clamping: unsafe sb_see(header(.slots)))) }

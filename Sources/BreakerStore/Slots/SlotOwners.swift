@@ -81,9 +81,10 @@ final class SlotOwners: Sendable {
 
   /// The number of this process, which enters itself again if the table has lost it; nil if it never
   /// was in the table.
-  @inline(__always) var ownAgain: UInt64? {
-    if let own { return own }
-    return forkDepth.load(ordering: .acquiring) == ForkGuard.depth ? register() : nil
+  @inline(__always) var ownAgain: UInt64? { own ?? registeredAgain }
+
+  @inline(never) private var registeredAgain: UInt64? {
+    forkDepth.load(ordering: .acquiring) == ForkGuard.depth ? register() : nil
   }
 
   /// Whether an owner has ended for certain.
