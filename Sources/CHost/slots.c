@@ -29,6 +29,4 @@ void sb_await(uint64_t *bell, uint32_t heard, int64_t nanoseconds) {
           FUTEX_BITSET_MATCH_ANY);
 }
 
-static __thread const sb_inside *innermost;
-
-const sb_inside **sb_innermost(void) { return &innermost; }
+__thread const sb_inside *sb_innermost_call;
