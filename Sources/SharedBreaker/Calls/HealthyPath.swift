@@ -3,13 +3,22 @@ internal import BreakerStore
 internal import CHost
 internal import Synchronization
 
-/// A call that was permitted on the healthy path.
+/// A call that was permitted on the healthy path, or what that path has found out of one that was not.
 @frozen @usableFromInline package struct HealthyCall: Sendable {
   /// The word that permitted the call; 0 if it was not permitted.
   @usableFromInline package let word: UInt64
 
-  /// When the call began, on the boot clock; 0 if the policy does not measure calls.
+  /// When a permitted call began, on the boot clock; 0 if the policy does not measure calls.
   @usableFromInline package let start: Int64
+
+  /// A call that needs more than the healthy path; `found` is the word of its breaker if that is current.
+  @inlinable @inline(__always)
+  static func notPermitted(_ found: CellWord = CellWord(bits: 0)) -> HealthyCall {
+    HealthyCall(word: 0, start: Int64(bitPattern: found.bits))
+  }
+
+  /// The word of the breaker of a call that is not permitted; without bits if the call has to look again.
+  @inlinable @inline(__always) var found: CellWord { CellWord(bits: UInt64(bitPattern: start)) }
 
   @inlinable package init(word: UInt64, start: Int64) {
     self.word = word
@@ -54,11 +63,9 @@ extension Breaker {
   /// Permits a call if the breaker is known to be healthy, in a second of the store's clock.
   @inlinable @inline(__always)
   package func permitHealthy(inSecond second: Int64) -> HealthyCall {
-    guard !engine.isRoundDue(inSecond: second), engine.isCurrent else {
-      return HealthyCall(word: 0, start: 0)
-    }
+    guard !engine.isRoundDue(inSecond: second), engine.isCurrent else { return .notPermitted() }
     let word = cell.word
-    guard word.has(CellWord.permits) else { return HealthyCall(word: 0, start: 0) }
+    guard word.has(CellWord.permits) else { return .notPermitted(word) }
     if word.has(CellWord.measures) { return measuredCall(word) }
     return HealthyCall(word: word.bits, start: 0)
   }
