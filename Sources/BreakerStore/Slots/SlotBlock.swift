@@ -138,8 +138,10 @@ extension SlotBlock {
     let obstacles = GateWord.shape | GateWord.obstacles(for: priority)
     guard (gate.bits ^ shape) & obstacles == 0, let own = owners.own else { return nil }
     let word = SlotWord(takenBy: own, priority)
+    // Read before the slot is taken, so that it takes no time of its own.
+    let now = sb_coarse_nanoseconds()
     guard let index = takeAny(below: units, word) else { return nil }
-    let held = begin(index, word, units: 1)
+    let held = begin(index, word, units: 1, at: now)
     // The limit may have been lowered meanwhile. Whoever has come to wait came later.
     guard (gate.bits ^ shape) & (GateWord.shape | GateWord.isNarrowed) == 0 else {
       end(held)
@@ -162,15 +164,15 @@ extension SlotBlock {
     return nil
   }
 
-  /// Describes a call that begins; its first slot has been taken.
-  @inline(__always) private func begin(_ index: Int, _ word: SlotWord, units: Int, next: Int? = nil)
-    -> HeldSlot
-  {
+  /// Describes a call that begins at a time of the coarse clock; its first slot has been taken.
+  @inline(__always) private func begin(
+    _ index: Int, _ word: SlotWord, units: Int, at now: Int64, next: Int? = nil
+  ) -> HeldSlot {
     // Rule of order 31: what a killed process left in the slot is not taken for this call's.
     unsafe sb_set(line(index, .units), 0)
     let serial = unsafe sb_load(line(index, .serial)) &+ 1
     unsafe sb_set(line(index, .serial), serial)
-    unsafe sb_set(line(index, .since), UInt64(bitPattern: sb_coarse_nanoseconds()))
+    unsafe sb_set(line(index, .since), UInt64(bitPattern: now))
     unsafe sb_set(line(index, .units), UInt64(units))
     unsafe sb_set(line(index, .next), UInt64(next.map { $0 + 1 } ?? 0))
     return HeldSlot(
@@ -213,7 +215,9 @@ extension SlotBlock {
     for number in 0..<weight {
       guard let index = takeAny(below: limit.units, word) else { break }
       // The first slot of the chain is the one that was taken last, and has the units.
-      held = begin(index, word, units: number + 1 == weight ? weight : 0, next: held?.index)
+      held = begin(
+        index, word, units: number + 1 == weight ? weight : 0, at: sb_coarse_nanoseconds(),
+        next: held?.index)
     }
     guard let held else { return nil }
     let usage = usage

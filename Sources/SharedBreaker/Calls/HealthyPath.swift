@@ -3,29 +3,20 @@ internal import BreakerStore
 internal import CHost
 internal import Synchronization
 
-/// A call that was permitted on the healthy path, or what that path has found out of one that was not.
+/// What the healthy path says of a call.
 @frozen @usableFromInline package struct HealthyCall: Sendable {
-  /// The word that permitted the call; 0 if it was not permitted.
+  /// The word of the breaker, which also says whether it permits the call; 0 if it may not be current.
   @usableFromInline package let word: UInt64
 
   /// When a permitted call began, on the boot clock; 0 if the policy does not measure calls.
   @usableFromInline package let start: Int64
-
-  /// A call that needs more than the healthy path; `found` is the word of its breaker if that is current.
-  @inlinable @inline(__always)
-  static func notPermitted(_ found: CellWord = CellWord(bits: 0)) -> HealthyCall {
-    HealthyCall(word: 0, start: Int64(bitPattern: found.bits))
-  }
-
-  /// The word of the breaker of a call that is not permitted; without bits if the call has to look again.
-  @inlinable @inline(__always) var found: CellWord { CellWord(bits: UInt64(bitPattern: start)) }
 
   @inlinable package init(word: UInt64, start: Int64) {
     self.word = word
     self.start = start
   }
 
-  @inlinable package var isPermitted: Bool { word != 0 }
+  @inlinable package var isPermitted: Bool { CellWord(bits: word).has(CellWord.permits) }
 
   /// Whether the policy of its breaker looks at times.
   @inlinable package var isTimed: Bool {
@@ -63,15 +54,17 @@ extension Breaker {
   /// Permits a call if the breaker is known to be healthy, in a second of the store's clock.
   @inlinable @inline(__always)
   package func permitHealthy(inSecond second: Int64) -> HealthyCall {
-    guard !engine.isRoundDue(inSecond: second), engine.isCurrent else { return .notPermitted() }
+    guard !engine.isRoundDue(inSecond: second), engine.isCurrent else {
+      return HealthyCall(word: 0, start: 0)
+    }
     let word = cell.word
-    guard word.has(CellWord.permits) else { return .notPermitted(word) }
     if word.has(CellWord.measures) { return measuredCall(word) }
     return HealthyCall(word: word.bits, start: 0)
   }
 
   @inline(never) @usableFromInline func measuredCall(_ word: CellWord) -> HealthyCall {
-    HealthyCall(word: word.bits, start: engine.measuringNanoseconds)
+    let isPermitted = word.has(CellWord.permits)
+    return HealthyCall(word: word.bits, start: isPermitted ? engine.measuringNanoseconds : 0)
   }
 
   /// Counts a success that changes nothing else; false if it has to be reported.

@@ -27,7 +27,7 @@ internal import CHost
 extension Breaker {
   /// Permits a call that the healthy path has not permitted.
   @usableFromInline func enterLimited(after call: HealthyCall) -> LimitedCall {
-    engine.takeSlot(on: cell, claim, call.found)
+    engine.takeSlot(on: cell, claim, CellWord(bits: call.word))
   }
 
   /// Permits a call that the given ones may surround besides those of its thread.
