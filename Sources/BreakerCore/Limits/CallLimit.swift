@@ -1,8 +1,8 @@
 /// How much a call takes of the limit of its breaker, and when it goes before others.
-package struct CallClaim: Sendable, Hashable {
+@frozen @usableFromInline package struct CallClaim: Sendable, Hashable {
   /// How many units of the limit it takes; less than 1 is 1.
-  package var units: Int
-  package var priority: CallPriority
+  @usableFromInline package var units: Int
+  @usableFromInline package var priority: CallPriority
 
   package init(units: Int = 1, priority: CallPriority = .ordinary) {
     self.units = units
@@ -10,11 +10,14 @@ package struct CallClaim: Sendable, Hashable {
   }
 
   /// Whether it takes one unit and may use the whole limit, as most calls do.
-  package var isOneOrdinaryUnit: Bool { units <= 1 && priority == .ordinary }
+  @inlinable package var isOneOrdinaryUnit: Bool {
+    // Not `==`, which the compiler calls through a table in other modules.
+    if case .ordinary = priority { units <= 1 } else { false }
+  }
 }
 
 /// Which calls go first while there is not room for all.
-package enum CallPriority: Sendable, Hashable, CaseIterable {
+@frozen @usableFromInline package enum CallPriority: Sendable, Hashable, CaseIterable {
   case ordinary
 
   /// Work that can wait. It never takes what is reserved for ordinary calls.

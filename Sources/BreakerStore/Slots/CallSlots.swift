@@ -113,9 +113,9 @@ package struct SlotTerms: Sendable, Hashable {
 }
 
 /// What a call was given, in one word: it keeps it until it ends.
-package struct HeldSlot: Sendable, Hashable {
+@frozen @usableFromInline package struct HeldSlot: Sendable, Hashable {
   // From the lowest bit on: 1, the priority, 10 bits of the index, 20 of the block, 32 of the serial.
-  package let bits: UInt64
+  @usableFromInline package let bits: UInt64
 
   private static let background: UInt64 = 2
   private static let indexShift: UInt64 = 2
@@ -126,8 +126,15 @@ package struct HeldSlot: Sendable, Hashable {
   /// The first slot of a call, and the number of times that it was taken.
   init(_ index: Int, _ priority: CallPriority, serial: UInt32, of block: UInt64) {
     bits =
-      1 | (priority == .background ? Self.background : 0) | UInt64(index) << Self.indexShift
+      1 | Self.bits(of: priority) | UInt64(index) << Self.indexShift
       | block << Self.blockShift | UInt64(serial) << Self.serialShift
+  }
+
+  private static func bits(of priority: CallPriority) -> UInt64 {
+    switch priority {
+    case .ordinary: 0
+    case .background: background
+    }
   }
 
   /// A call that has a number, and no slot by itself.
@@ -139,7 +146,7 @@ package struct HeldSlot: Sendable, Hashable {
   }
 
   /// What its bits stand for; nil if they stand for nothing.
-  package init?(bits: UInt64) {
+  @inlinable package init?(bits: UInt64) {
     guard bits & 1 != 0 else { return nil }
     self.bits = bits
   }

@@ -13,6 +13,9 @@ internal import Synchronization
 @safe package final class SlotBlock: CallSlots, @unchecked Sendable {
   package let number: UInt64
   let mapping: SlotMapping
+
+  /// Where the mapping begins, so that a call need not look into it.
+  private let address: UnsafeMutableRawPointer
   let owners: SlotOwners
 
   /// The row of the breaker.
@@ -33,6 +36,7 @@ internal import Synchronization
   ) {
     self.number = number
     self.mapping = mapping
+    unsafe address = mapping.address
     self.owners = owners
     self.breaker = breaker
     self.beacon = beacon
@@ -141,8 +145,10 @@ extension SlotBlock {
     guard (before.bits ^ shape) & obstacles == 0, let own = owners.own else { return nil }
     if before.has(GateWord.backgroundWaits) { announce() }
     let word = SlotWord(takenBy: own, priority)
+    // Read before the slot is taken, so that it takes no time of its own.
+    let now = sb_coarse_nanoseconds()
     guard let index = takeAny(below: units, word) else { return nil }
-    let held = begin(index, word, units: 1)
+    let held = begin(index, word, units: 1, at: now)
     // The limit may have been lowered meanwhile. Whoever has come to wait came later.
     guard (gate.bits ^ shape) & (GateWord.shape | GateWord.isNarrowed) == 0 else {
       end(held)
@@ -165,15 +171,15 @@ extension SlotBlock {
     return nil
   }
 
-  /// Describes a call that begins; its first slot has been taken.
-  @inline(__always) private func begin(_ index: Int, _ word: SlotWord, units: Int, next: Int? = nil)
-    -> HeldSlot
-  {
+  /// Describes a call that begins at a time of the coarse clock; its first slot has been taken.
+  @inline(__always) private func begin(
+    _ index: Int, _ word: SlotWord, units: Int, at now: Int64, next: Int? = nil
+  ) -> HeldSlot {
     // Rule of order 31: what a killed process left in the slot is not taken for this call's.
     unsafe sb_set(line(index, .units), 0)
     let serial = unsafe sb_load(line(index, .serial)) &+ 1
     unsafe sb_set(line(index, .serial), serial)
-    unsafe sb_set(line(index, .since), UInt64(bitPattern: sb_coarse_nanoseconds()))
+    unsafe sb_set(line(index, .since), UInt64(bitPattern: now))
     unsafe sb_set(line(index, .units), UInt64(units))
     unsafe sb_set(line(index, .next), UInt64(next.map { $0 + 1 } ?? 0))
     return HeldSlot(
@@ -216,7 +222,9 @@ extension SlotBlock {
     for number in 0..<weight {
       guard let index = takeAny(below: limit.units, word) else { break }
       // The first slot of the chain is the one that was taken last, and has the units.
-      held = begin(index, word, units: number + 1 == weight ? weight : 0, next: held?.index)
+      held = begin(
+        index, word, units: number + 1 == weight ? weight : 0, at: sb_coarse_nanoseconds(),
+        next: held?.index)
     }
     guard let held else { return nil }
     let usage = usage
@@ -363,14 +371,23 @@ extension SlotBlock {
   }
 
   @inline(__always) func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
-    unsafe mapping.word(word.rawValue * 8)
+    unsafe self.word(word.rawValue * 8)
   }
 
   @inline(__always) func line(_ index: Int, _ word: LineWord) -> UnsafeMutablePointer<UInt64> {
-    unsafe mapping.word(SlotFile.offsetOfSlots + index * SlotFile.bytesOfLine + word.rawValue * 8)
+    // No index is so large that this could overflow.
+    unsafe self.word(
+      SlotFile.offsetOfSlots &+ index &* SlotFile.bytesOfLine &+ word.rawValue &* 8)
   }
 
-  func slot(_ index: Int) -> UnsafeMutablePointer<UInt64> { unsafe line(index, .word) }
+  /// A word of the block, by its offset in bytes.
+  @inline(__always) private func word(_ offset: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe (address + offset).assumingMemoryBound(to: UInt64.self)
+  }
+
+  @inline(__always) func slot(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe line(index, .word)
+  }
 
   func place(_ index: Int) -> UnsafeMutablePointer<UInt64> {
     unsafe mapping.word(SlotFile.offsetOfPlaces + index * 8)
@@ -383,7 +400,9 @@ extension SlotBlock {
 
   @inline(__always) var gate: GateWord { GateWord(bits: unsafe sb_see(header(.gate))) }
 
-  func word(ofSlot index: Int) -> SlotWord { SlotWord(bits: unsafe sb_see(slot(index))) }
+  @inline(__always) func word(ofSlot index: Int) -> SlotWord {
+    SlotWord(bits: unsafe sb_see(slot(index)))
+  }
   func word(ofPlace index: Int) -> PlaceWord { PlaceWord(bits: unsafe sb_see(place(index))) }
 
   var slotExtent: Int { min(SlotFile.slotsOfBlock, Int(clamping: unsafe sb_see(header(.slots)))) }

@@ -8,8 +8,13 @@ internal import Synchronization
 /// Slots and places name their owner by a number, so that one atomic operation takes a slot and says by
 /// whom. The table says what process that is, and is written before the process takes its first slot.
 /// So a number that is not in the table belongs to nobody who lives.
-final class SlotOwners: Sendable {
+@safe final class SlotOwners: Sendable {
   private let mapping: SlotMapping
+
+  /// Where the entries begin, so that a call need not look into the mapping.
+  ///
+  /// Unchecked because Swift does not consider a pointer `Sendable`; all access is atomic.
+  private nonisolated(unsafe) let entries: UnsafeMutablePointer<UInt64>
   private let judge: OwnerJudge
 
   /// This process with its lifeline.
@@ -31,6 +36,7 @@ final class SlotOwners: Sendable {
     identify: @escaping @Sendable () -> ProcessIdentity
   ) {
     self.mapping = mapping
+    unsafe entries = mapping.word(SlotFile.offsetOfOwners)
     self.judge = judge
     self.identify = identify
   }
@@ -54,7 +60,7 @@ final class SlotOwners: Sendable {
   @inline(__always) var own: UInt64? {
     guard forkDepth.load(ordering: .acquiring) == ForkGuard.depth else { return nil }
     let own = number.load(ordering: .relaxed)
-    let entry = unsafe sb_load(self.entry(index.load(ordering: .relaxed)))
+    let entry = unsafe sb_load(entries + index.load(ordering: .relaxed))
     return entry == Self.registered(own) ? own : nil
   }
 
@@ -104,9 +110,10 @@ final class SlotOwners: Sendable {
 
   /// The number of this process, which enters itself again if the table has lost it; nil if it never
   /// was in the table.
-  @inline(__always) var ownAgain: UInt64? {
-    if let own { return own }
-    return forkDepth.load(ordering: .acquiring) == ForkGuard.depth ? register() : nil
+  @inline(__always) var ownAgain: UInt64? { own ?? registeredAgain }
+
+  @inline(never) private var registeredAgain: UInt64? {
+    forkDepth.load(ordering: .acquiring) == ForkGuard.depth ? register() : nil
   }
 
   /// Whether an owner has ended for certain.

@@ -27,7 +27,7 @@ extension Breaker {
     outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Result
   ) throws -> Result {
     let call = enterHealthy()
-    guard call.isPermitted else { return try runWithCare(outcome: outcome, work) }
+    guard call.isPermitted else { return try runWithCare(call, outcome: outcome, work) }
     let result: Result
     do {
       result = try work()
@@ -43,9 +43,9 @@ extension Breaker {
   ///
   /// It is a function of its own, so that the code of healthy calls stays short.
   @inlinable @inline(never) func runWithCare<Result>(
-    outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
+    _ healthy: HealthyCall, outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
   ) throws -> Result {
-    let call = enterLimited()
+    let call = enterLimited(after: healthy)
     guard call.isPermitted else { return try runInTurn(outcome: outcome, work) }
     let result: Result
     do {

@@ -2,6 +2,7 @@ internal import BreakerCore
 internal import BreakerStore
 public import CHost
 internal import Glibc
+internal import Synchronization
 
 /// The calls under a limit that the current task or thread is inside of.
 ///
@@ -24,7 +25,7 @@ internal import Glibc
   }
 
   /// Makes what Swift would make when the first call uses it, which a child forked meanwhile could not.
-  static func prepare() { _ = (innermost, mayInherit) }
+  static func prepare() { _ = (innermost, mayInherit, isOutermostOfTask) }
 
   /// What a call that is about to begin is inside of.
   enum Surroundings {
@@ -39,9 +40,33 @@ internal import Glibc
 
   @TaskLocal private static var innermost: Surrounding?
 
-  /// Whether no call of its thread or task surrounds the current code.
-  static var isOutermost: Bool {
-    unsafe sb_innermost()?.pointee == nil && innermost == nil && inherited.isEmpty
+  /// What can surround code of this process, as far as it is known.
+  ///
+  /// One load tells, while looking for the calls of a task would take longer than taking a slot.
+  private static let reach = Atomic<UInt8>(Reach.unknown)
+
+  private enum Reach {
+    static let unknown: UInt8 = 0
+
+    /// Only the calls of its thread: no process has handed any down, and no task has made one yet.
+    static let thread: UInt8 = 1
+
+    /// The calls of its task too.
+    static let task: UInt8 = 2
+  }
+
+  /// Whether no call surrounds the current code.
+  @inline(__always) static var isOutermost: Bool {
+    unsafe sb_innermost()?.pointee == nil
+      && (reach.load(ordering: .relaxed) == Reach.thread || isOutermostOfTask)
+  }
+
+  @inline(never) private static var isOutermostOfTask: Bool {
+    guard innermost == nil, !mayInherit else { return false }
+    // Only if it is unknown: a task may have made a call meanwhile.
+    _ = reach.compareExchange(
+      expected: Reach.unknown, desired: Reach.thread, ordering: .relaxed)
+    return true
   }
 
   static func inside<Result, Failure: Error>(
@@ -71,6 +96,8 @@ internal import Glibc
     _ ticket: Ticket, _ work: nonisolated(nonsending) () async throws -> Result
   ) async rethrows -> Result {
     guard let held = ticket.held else { return try await work() }
+    // Before the task has the call, so that the task and its children see both.
+    if reach.load(ordering: .relaxed) != Reach.task { reach.store(Reach.task, ordering: .relaxed) }
     return try await $innermost.withValue(Surrounding(held, in: innermost)) { try await work() }
   }
 
@@ -147,8 +174,10 @@ package struct OuterCalls: Sendable {
     self.room = room
   }
 
+  @inline(__always) var isEmpty: Bool { room == 0 && rooms == nil }
+
   /// The first of them that is still under way on some slots; nil if none is.
-  @inline(__always) func call(on slots: some CallSlots) -> HeldSlot? {
+  func call(on slots: some CallSlots) -> HeldSlot? {
     if let held = HeldSlot(bits: room), slots.isUnderWay(held) { return held }
     guard let rooms else { return nil }
     for room in rooms {

@@ -3,12 +3,12 @@ internal import BreakerStore
 internal import CHost
 internal import Synchronization
 
-/// A call that was permitted on the healthy path.
+/// What the healthy path says of a call.
 @frozen @usableFromInline package struct HealthyCall: Sendable {
-  /// The word that permitted the call; 0 if it was not permitted.
+  /// The word of the breaker, which also says whether it permits the call; 0 if it may not be current.
   @usableFromInline package let word: UInt64
 
-  /// When the call began, on the boot clock; 0 if the policy does not measure calls.
+  /// When a permitted call began, on the boot clock; 0 if the policy does not measure calls.
   @usableFromInline package let start: Int64
 
   @inlinable package init(word: UInt64, start: Int64) {
@@ -16,7 +16,7 @@ internal import Synchronization
     self.start = start
   }
 
-  @inlinable package var isPermitted: Bool { word != 0 }
+  @inlinable package var isPermitted: Bool { CellWord(bits: word).has(CellWord.permits) }
 
   /// Whether the policy of its breaker looks at times.
   @inlinable package var isTimed: Bool {
@@ -58,13 +58,13 @@ extension Breaker {
       return HealthyCall(word: 0, start: 0)
     }
     let word = cell.word
-    guard word.has(CellWord.permits) else { return HealthyCall(word: 0, start: 0) }
     if word.has(CellWord.measures) { return measuredCall(word) }
     return HealthyCall(word: word.bits, start: 0)
   }
 
   @inline(never) @usableFromInline func measuredCall(_ word: CellWord) -> HealthyCall {
-    HealthyCall(word: word.bits, start: engine.measuringNanoseconds)
+    let isPermitted = word.has(CellWord.permits)
+    return HealthyCall(word: word.bits, start: isPermitted ? engine.measuringNanoseconds : 0)
   }
 
   /// Counts a success that changes nothing else; false if it has to be reported.

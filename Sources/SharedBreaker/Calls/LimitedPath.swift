@@ -25,9 +25,12 @@ internal import CHost
 /// All other calls have a `Ticket`: a call of several units, a call inside of another one, and one whose
 /// policy looks at how long calls take.
 extension Breaker {
-  @usableFromInline func enterLimited() -> LimitedCall { engine.takeSlot(on: cell, claim) }
+  /// Permits a call that the healthy path has not permitted.
+  @usableFromInline func enterLimited(after call: HealthyCall) -> LimitedCall {
+    engine.takeSlot(on: cell, claim, CellWord(bits: call.word))
+  }
 
-  /// The same for a caller that names the calls that surround this one.
+  /// Permits a call that the given ones may surround besides those of its thread.
   package func enterLimited(insideOf outers: OuterCalls) -> LimitedCall {
     engine.takeSlot(on: cell, claim, outers)
   }
@@ -63,15 +66,22 @@ extension Breaker {
 extension Engine {
   /// Permits a call from memory, and takes a slot for it, if nothing surrounds the call.
   @inline(__always) func takeSlot(
-    on cell: Cell, _ claim: CallClaim, _ outers: OuterCalls = OuterCalls()
+    on cell: Cell, _ claim: CallClaim, _ outers: OuterCalls
   ) -> LimitedCall {
-    guard claim.isOneOrdinaryUnit, !isRoundDue(inSecond: second), CallNesting.isOutermost, isCurrent
-    else { return .notPermitted }
+    guard !isRoundDue(inSecond: second), isCurrent else { return .notPermitted }
     let word = cell.word
-    guard word.has(CellWord.permitsWithinLimit), !word.has(CellWord.measures) else {
+    guard outers.isEmpty || !cell.isUnderWay(outers) else { return .notPermitted }
+    return takeSlot(on: cell, claim, word)
+  }
+
+  /// The same under a word of the cell that is current, in a second whose round has been done.
+  @inline(__always) func takeSlot(
+    on cell: Cell, _ claim: CallClaim, _ word: CellWord
+  ) -> LimitedCall {
+    guard word.permitsUntimedWithinLimit, claim.isOneOrdinaryUnit, CallNesting.isOutermost else {
       return .notPermitted
     }
-    return LimitedCall(word: word.bits, room: cell.takeSlot(outers)?.bits ?? 0)
+    return LimitedCall(word: word.bits, room: cell.takeSlot()?.bits ?? 0)
   }
 }
 

@@ -206,10 +206,12 @@ extension Cell {
     return unsafe Unmanaged<CellLimit>.fromOpaque(address)._withUnsafeGuaranteedRef(body)
   }
 
-  /// Takes a free slot for an ordinary call of one unit that none of some calls surrounds; nil if that
-  /// takes more than looking.
-  @inline(__always) func takeSlot(_ outers: OuterCalls) -> HeldSlot? {
-    withLimitInForce { $0.takeSlot(outers) }
+  /// Takes a free slot for an ordinary call of one unit; nil if that takes more than looking.
+  @inline(__always) func takeSlot() -> HeldSlot? { withLimitInForce { $0.takeSlot() } }
+
+  /// Whether one of some calls is under way under the limit in force.
+  @inline(never) func isUnderWay(_ outers: OuterCalls) -> Bool {
+    withLimitInForce { outers.call(on: $0.slots) } != nil
   }
 
   /// Whether a call is under the limit in force, and its end frees a slot for which nobody waits.
@@ -379,6 +381,11 @@ extension Cell {
   }
 
   @inlinable @inline(__always) func has(_ flag: UInt64) -> Bool { bits & flag != 0 }
+
+  /// Whether calls are permitted if there is room for them, and need not be timed.
+  var permitsUntimedWithinLimit: Bool {
+    bits & (Self.permitsWithinLimit | Self.measures) == Self.permitsWithinLimit
+  }
 
   var generation: Int64 { Int64(bits >> Self.generationShift) }
 

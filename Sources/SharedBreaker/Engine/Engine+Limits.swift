@@ -73,8 +73,11 @@ extension Engine {
   }
 
   /// Gives back the room of a call that has ended.
-  func giveBack(_ held: HeldSlot, on cell: Cell) {
-    if cell.endUnderLimitInForce(held) { return }
+  @inline(__always) func giveBack(_ held: HeldSlot, on cell: Cell) {
+    if !cell.endUnderLimitInForce(held) { giveBackElsewhere(held, on: cell) }
+  }
+
+  @inline(never) private func giveBackElsewhere(_ held: HeldSlot, on cell: Cell) {
     look { $0.knowledge.limit(of: held, on: cell) }?.slots.end(held)
   }
 
@@ -265,11 +268,10 @@ extension Engine {
       && timeout == other.timeout
   }
 
-  /// Takes a free slot for an ordinary call of one unit that none of some calls surrounds; nil if that
-  /// takes more than looking.
-  @inline(__always) func takeSlot(_ outers: OuterCalls) -> HeldSlot? {
+  /// Takes a free slot for an ordinary call of one unit; nil if that takes more than looking.
+  @inline(__always) func takeSlot() -> HeldSlot? {
     unsafe block?._withUnsafeGuaranteedRef {
-      outers.call(on: $0) == nil ? $0.take(.ordinary, of: limit.units, in: terms.shape) : nil
+      $0.take(.ordinary, of: limit.units, in: terms.shape)
     }
   }
 
@@ -280,7 +282,7 @@ extension Engine {
 
   /// Takes room for one call at once; nil if that does not do.
   @inline(__always) func take(_ claim: CallClaim, _ terms: SlotTerms) -> HeldSlot? {
-    if unsafe claim.isOneOrdinaryUnit && block != nil { return takeSlot(OuterCalls()) }
+    if unsafe claim.isOneOrdinaryUnit && block != nil { return takeSlot() }
     return slots.take(claim, terms)
   }
 
