@@ -38,7 +38,7 @@ func enterWithinLimit(
   _ permit: UnsafeMutablePointer<sb_permit>, _ flags: UInt32
 ) -> Bool {
   @inline(__always) func take(_ breaker: Breaker) -> LimitedCall {
-    breaker.takeRoom(insideOf: ThreadCalls.outers(with: room))
+    breaker.enterLimited(insideOf: ThreadCalls.outers(with: room))
   }
   let call = unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(take)
   guard call.isPermitted else { return false }

@@ -78,24 +78,6 @@ extension Breaker {
     return decision?.map { PlainPermit($0) }
   }
 
-  /// Permits a call under a limit if that takes no more than a free slot, as `enterLimited` does.
-  ///
-  /// Neither a Swift task nor `run` surrounds the calls of the C library, so neither is looked for.
-  ///
-  /// - Parameter outers: The calls that surround this one.
-  /// - Returns: The call, which has its room if it is permitted.
-  package func takeRoom(insideOf outers: OuterCalls) -> LimitedCall {
-    let second = engine.second
-    guard claim.isOneOrdinaryUnit, !engine.isRoundDue(inSecond: second), engine.isCurrent,
-      !CallNesting.mayInherit
-    else { return .notPermitted }
-    let word = cell.word
-    guard word.has(CellWord.permitsWithinLimit), !word.has(CellWord.measures) else {
-      return .notPermitted
-    }
-    return LimitedCall(word: word.bits, room: cell.takeSlot(outers)?.bits ?? 0)
-  }
-
   /// What a call is told that must be under no limit.
   package enum UnlimitedEntry {
     case decided(Decision<PlainPermit>)
