@@ -132,6 +132,19 @@ import Testing
     #expect(block.places.isEmpty)
   }
 
+  @Test func `a waiter learns of an end where the kernel cannot wait for beacons`() throws {
+    let stage = try SlotStage()
+    let holder = try SlotPuppet(stage)
+    #expect(try holder.ask("slot-begin 1") == "begun")
+    let block = try stage.block()
+    // futex_waitv(2)
+    let waiter = try SlotPuppet(stage, ["without-call=449"])
+    try waiter.send("slot-wait 1 8 600000")
+    block.untilWaiting(1)
+    holder.kill()
+    #expect(try waiter.answer() == "begun")
+  }
+
   @Test func `damaged beacons keep nobody from a slot`() throws {
     let stage = try SlotStage()
     var random = SeededRandom(seed: .random(in: 0 ... .max))

@@ -72,10 +72,12 @@ internal import Synchronization
   /// Sleeps until a bell is rung, a beacon goes out, or it is time; it may also end early.
   ///
   /// - Returns: Whether something else than time has ended it.
-  func keep(
+  mutating func keep(
     at bell: UnsafeMutablePointer<UInt64>, _ heard: UInt32, until nanoseconds: Int64
   ) -> Bool {
-    unsafe withUnsafePointer(to: all) { unsafe sb_await(bell, heard, $0, nanoseconds) != 0 }
+    unsafe withUnsafeMutablePointer(to: &all) {
+      unsafe sb_await(bell, heard, $0, nanoseconds) != 0
+    }
   }
 }
 

@@ -241,18 +241,24 @@ extension SlotBlock {
   private func enterWithCare(
     _ claim: CallClaim, _ terms: SlotTerms, _ wait: SlotWait?
   ) -> SlotEntry {
-    switch prepare(claim, terms) {
+    switch prepare(claim, terms, looks: wait == nil) {
     case .entry(let entry): entry
     case .owner(let own): attend(claim, terms, own, wait)
     }
   }
 
   /// Does everything for a call but wait for its turn.
-  func prepare(_ claim: CallClaim, _ terms: SlotTerms) -> Prepared {
+  ///
+  /// - Parameters:
+  ///   - claim: How much the call takes, and its priority.
+  ///   - terms: The limit that the caller knows.
+  ///   - looks: Whether it looks for the dead, as those who wait do anyway.
+  /// - Returns: What the caller is told, or that it has to wait.
+  func prepare(_ claim: CallClaim, _ terms: SlotTerms, looks: Bool) -> Prepared {
     guard let own = owners.register() else { return .entry(.unknown) }
     guard adopt(terms) else { return .entry(.outdated) }
     if let held = take(claim, terms) { return .entry(.begun(held)) }
-    if lookForTheDead(), let held = take(claim, terms) { return .entry(.begun(held)) }
+    if looks, lookForTheDead(), let held = take(claim, terms) { return .entry(.begun(held)) }
     return .owner(own)
   }
 

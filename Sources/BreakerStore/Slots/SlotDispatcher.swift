@@ -75,7 +75,7 @@ final class SlotDispatcher: @unchecked Sendable {
       last = heard
       // If the table was damaged, some may ring where the process no longer listens.
       let end = owners.ownIndex == home ? nextLook : min(nextLook, SlotWatch.nextSecond)
-      HelperGate.outside { isRung = owners.keep(vigil, heard, until: end) }
+      HelperGate.outside { isRung = owners.keep(&vigil, heard, until: end) }
     }
   }
 
@@ -156,7 +156,7 @@ extension SlotBlock {
   ) -> QueuedCall {
     if let held = take(claim, terms) { return .answered(.begun(held)) }
     let own: UInt64
-    switch prepare(claim, terms) {
+    switch prepare(claim, terms, looks: false) {
     case .entry(let entry): return .answered(entry)
     case .owner(let number): own = number
     }

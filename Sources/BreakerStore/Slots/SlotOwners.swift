@@ -185,7 +185,7 @@ extension SlotOwners {
 
   var ownBell: UInt32 { unsafe sb_bell(bell(ownIndex)) }
 
-  func keep(_ vigil: Vigil, _ heard: UInt32, until nanoseconds: Int64) -> Bool {
+  func keep(_ vigil: inout Vigil, _ heard: UInt32, until nanoseconds: Int64) -> Bool {
     unsafe vigil.keep(at: bell(ownIndex), heard, until: nanoseconds)
   }
 }

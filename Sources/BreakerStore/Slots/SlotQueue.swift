@@ -263,11 +263,13 @@ extension SlotBlock {
       }
       guard let due, !ring(due.index) else { return }
       // Whoever has not slept for long, and does not come, is stopped: somebody waits whether it comes.
-      let awake = unsafe sb_load(waiter(due.index, .awake))
-      if SlotWatch.isLong(since: awake) { ringWatchers(but: due.index) }
+      if SlotWatch.isLong(since: lastAwake(due)) { ringWatchers(but: due.index) }
       return
     }
   }
+
+  /// When a caller was last known to be awake, on the coarse clock.
+  func lastAwake(_ caller: Caller) -> UInt64 { unsafe sb_load(waiter(caller.index, .awake)) }
 
   /// Wakes a caller; false if it did not sleep.
   @discardableResult func ring(_ index: Int) -> Bool {

@@ -243,8 +243,9 @@ extension SlotBlock {
     switch watch.turn(of: due.word) {
     case .passed where !isRung: return false
     case .awaited, .passed:
-      // Its waker may have been stopped or killed.
-      ring(due.index)
+      // Its waker may have been stopped or killed. Whoever was awake a moment ago comes by itself, or is rung
+      // when this caller looks again.
+      if !isRung || SlotWatch.isLong(since: lastAwake(due)) { ring(due.index) }
       return true
     case .overdue:
       let absent = due.word.noting(isAbsent: true)
