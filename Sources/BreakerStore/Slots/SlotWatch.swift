@@ -29,6 +29,9 @@ final class SlotWatch: Sendable {
   fileprivate static let freshness: Int64 = 40_000_000
   fileprivate static let round: Int64 = 1_000_000_000
 
+  /// How often where beacons tell of every end: only damaged memory can be the reason to look.
+  fileprivate static let longRound: Int64 = 10_000_000_000
+
   /// How long the others wait for one whose turn it is.
   private static let absence: Int64 = 100_000_000
 
@@ -114,8 +117,7 @@ extension SlotBlock {
   /// Frees what owners have that have ended, for a caller that finds no room; false if there is nothing.
   func lookForTheDead() -> Bool {
     var vigil = Vigil()
-    // Once a second even if it cannot be: what is in memory may be damaged.
-    if see(&vigil).isLit { return isTurn(.lookedAt, every: SlotWatch.round) && freeTheDead() }
+    if see(&vigil).isLit { return isTurn(.lookedAt, every: SlotWatch.longRound) && freeTheDead() }
     return watch.look { freeTheDead() }
   }
 
@@ -174,7 +176,7 @@ extension SlotBlock {
       let isThorough = isTurn(.lookedAt, every: SlotWatch.round)
       return freeTheDead(believingLocks: !isThorough)
     }
-    return isWatched && isTurn(.lookedAt, every: SlotWatch.round) && freeTheDead()
+    return isWatched && isTurn(.lookedAt, every: SlotWatch.longRound) && freeTheDead()
   }
 
   /// Those who look after all others that wait: the last one to be served, and the last one of another
