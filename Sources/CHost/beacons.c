@@ -26,6 +26,13 @@ static int is_lit(uint32_t word) {
   return word & FUTEX_TID_MASK && word & FUTEX_WAITERS && !(word & FUTEX_OWNER_DIED);
 }
 
+// Whether the kernel knows the list of this thread's mutexes; an emulator may not pass it on.
+static int has_list(void) {
+  void *head = NULL;
+  size_t length = 0;
+  return syscall(SYS_get_robust_list, 0, &head, &length) == 0 && head;
+}
+
 static int make(sb_beacon *beacon) {
   pthread_mutexattr_t kind;
   if (pthread_mutexattr_init(&kind)) return 0;
@@ -37,19 +44,31 @@ static int make(sb_beacon *beacon) {
 }
 
 int sb_light(sb_beacon *beacon, uint64_t owner) {
+  if (!has_list()) return 0;
   uint32_t stage = 0;
   // If its maker is killed meanwhile, it is never used.
   if (__atomic_compare_exchange_n(&beacon->stage, &stage, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-    if (!make(beacon)) return 0;
+    if (!make(beacon)) {
+      __atomic_store_n(&beacon->stage, 0, __ATOMIC_SEQ_CST);
+      return 0;
+    }
     __atomic_store_n(&beacon->stage, stage_made, __ATOMIC_SEQ_CST);
   } else if (stage != stage_made) {
     return 0;
   }
   int code = pthread_mutex_trylock(&beacon->kept.mutex);
-  if (code == EOWNERDEAD) code = pthread_mutex_consistent(&beacon->kept.mutex);
+  if (code == EOWNERDEAD) {
+    // Dark for a moment: otherwise it would be lit in the name of the one that has ended.
+    pthread_mutex_consistent(&beacon->kept.mutex);
+    __atomic_store_n(&beacon->owner, 0, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&beacon->kept.mutex);
+    code = pthread_mutex_trylock(&beacon->kept.mutex);
+  }
+  if (code) return 0;
   // In damaged memory it may have become a mutex of which the kernel knows nothing.
-  if (code || (word_of(beacon) & FUTEX_TID_MASK) != (uint32_t)syscall(SYS_gettid)) return 0;
-  __atomic_store_n(&beacon->owner, owner, __ATOMIC_SEQ_CST);
+  int is_known = (word_of(beacon) & FUTEX_TID_MASK) == (uint32_t)syscall(SYS_gettid);
+  __atomic_store_n(&beacon->owner, is_known ? owner : 0, __ATOMIC_SEQ_CST);
+  if (!is_known) return 0;
   __atomic_fetch_or((uint32_t *)&beacon->kept.mutex, FUTEX_WAITERS, __ATOMIC_SEQ_CST);
   return 1;
 }
@@ -60,8 +79,15 @@ int sb_is_lit(const sb_beacon *beacon, uint64_t owner) {
   return is_lit(word_of(beacon)) && owner_of(beacon) == owner;
 }
 
-int sb_is_out(const sb_beacon *beacon, uint64_t owner) {
-  return owner_of(beacon) == owner && !is_lit(word_of(beacon));
+void sb_disown(sb_beacon *beacon, uint64_t owner) {
+  __atomic_compare_exchange_n(&beacon->owner, &owner, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+int sb_adopt(sb_beacon *beacon, uint64_t owner) {
+  uint64_t nobody = 0;
+  if (!is_lit(word_of(beacon))) return 0;
+  __atomic_compare_exchange_n(&beacon->owner, &nobody, owner, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  return sb_is_lit(beacon, owner);
 }
 
 void sb_vigil_add(sb_vigil *vigil, const sb_beacon *beacons, int32_t count, uint64_t own) {
@@ -70,7 +96,7 @@ void sb_vigil_add(sb_vigil *vigil, const sb_beacon *beacons, int32_t count, uint
     uint32_t word = word_of(beacon);
     if (!is_lit(word)) continue;
     uint64_t owner = owner_of(beacon);
-    if (owner == own) continue;
+    if (!owner || owner == own) continue;
     if (vigil->count == most) {
       vigil->is_full = 1;
       return;
@@ -81,9 +107,15 @@ void sb_vigil_add(sb_vigil *vigil, const sb_beacon *beacons, int32_t count, uint
   }
 }
 
-int sb_vigil_has(const sb_vigil *vigil, uint64_t owner) {
-  for (int32_t i = 0; i < vigil->count; i++)
+int sb_vigil_has(const sb_vigil *vigil, int32_t first, uint64_t owner) {
+  for (int32_t i = first; i < vigil->count; i++)
     if (vigil->owners[i] == owner) return 1;
+  return 0;
+}
+
+int sb_vigil_is_over(const sb_vigil *vigil) {
+  for (int32_t i = 0; i < vigil->count; i++)
+    if (word_of(vigil->beacons[i]) != vigil->seen[i]) return 1;
   return 0;
 }
 
@@ -99,9 +131,10 @@ typedef struct {
   uint32_t unused;
 } awaited_word;
 
+// 0 as long as nobody has asked.
+static int answer;
+
 int sb_can_keep_vigil(void) {
-  // 0 as long as nobody has asked.
-  static int answer;
   int known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
   if (known) return known > 0;
   // Waiting for nothing is an error for a kernel that knows how to wait.
@@ -116,7 +149,7 @@ int sb_await(uint64_t *bell, uint32_t heard, const sb_vigil *vigil, int64_t nano
   if (end < 0) end = 0;
   struct timespec time = {end / 1000000000, end % 1000000000};
   struct timespec *until = end == INT64_MAX ? NULL : &time;
-  if (!vigil->count) {
+  if (!vigil->count || !sb_can_keep_vigil()) {
     long code =
         syscall(SYS_futex, (uint32_t *)bell, FUTEX_WAIT_BITSET, heard, until, NULL, FUTEX_BITSET_MATCH_ANY);
     return code == 0 || errno != ETIMEDOUT;
@@ -126,5 +159,9 @@ int sb_await(uint64_t *bell, uint32_t heard, const sb_vigil *vigil, int64_t nano
   for (int32_t i = 0; i < vigil->count; i++)
     words[i + 1] = (awaited_word){vigil->seen[i], (uintptr_t)vigil->beacons[i], word_of_32_bits, 0};
   long code = syscall(number_of_futex_waitv, words, vigil->count + 1, 0, until, CLOCK_MONOTONIC);
-  return code >= 0 || errno != ETIMEDOUT;
+  if (code >= 0 || errno == EAGAIN || errno == EINTR) return 1;
+  if (errno == ETIMEDOUT) return 0;
+  // It is forbidden since: from now on the caller waits for its bell alone, and looks.
+  __atomic_store_n(&answer, -1, __ATOMIC_RELAXED);
+  return 1;
 }

@@ -144,7 +144,7 @@ proctype waiter(byte me) {
       if
       :: hasBegun -> break
       /* It may give up. */
-      :: !hasBegun && me == 1 -> break
+      :: !hasBegun && me != 2 -> break
       :: !hasBegun ->
         see();
         if
@@ -187,15 +187,17 @@ proctype waiter(byte me) {
             fi;
             isAsleep[me] = false
           :: else
-          fi;
-          atomic { sees[me] = 0; hasSeenOut = false }
+          fi
         fi
       fi
     od;
-    /* SlotBlock.leave, with `passOnWatch`, which is for those who look */
-    atomic { waits[me] = false; isRung[me] = false; sees[me] = 0; hasSeenOut = false };
+    /* SlotBlock.leave; `passOnWatch` is for those who look, and left out */
+    atomic { waits[me] = false; isRung[me] = false };
     settle();
-    ringWatchers();
+#ifndef KNOWLEDGE_NOT_PASSED_ON
+    if :: hasSeenOut || isAnyChanged -> ringWatchers() :: else fi;
+#endif
+    atomic { sees[me] = 0; hasSeenOut = false };
     if :: hasBegun -> slot = 0; settle() :: else fi
   } unless { dead[me] }
 }

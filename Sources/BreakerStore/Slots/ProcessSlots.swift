@@ -10,6 +10,9 @@ enum ProcessSlots {
     /// The parts of files that have beacons of this process, by their addresses.
     var beacons: [BeaconPart: UInt] = [:]
 
+    /// Lines that threads of this process keep lit for stores that were closed, by the address of their part.
+    var beaconsPutAside: [UInt: [Int]] = [:]
+
     /// How many stores have entered the process under a number; a store uses the same one in every file.
     var owners: [UInt64: Int] = [:]
   }
@@ -31,7 +34,9 @@ enum ProcessSlots {
 
   private static let forkGuard = ForkGuard(
     of: state, before: { state.willFork() },
-    after: { isChild in state.didFork { if isChild { $0.owners = [:] } } })
+    after: { isChild in
+      state.didFork { if isChild { ($0.owners, $0.beaconsPutAside) = ([:], [:]) } }
+    })
 
   /// Begins to guard forks; a store does so later, so its locks are taken first (rule of order 1).
   static func prepare() { _ = forkGuard }
@@ -78,6 +83,18 @@ enum ProcessSlots {
       state.beacons[part] = unsafe address.map { UInt(bitPattern: $0) }
       return unsafe address
     }
+  }
+
+  /// Keeps a line that is lit for the next store of this process that uses the part.
+  static func putAside(beacon index: Int, in part: UnsafeMutableRawPointer) {
+    let address = UInt(bitPattern: part)
+    state.withLock { $0.beaconsPutAside[address, default: []].append(index) }
+  }
+
+  /// Such a line, which nobody else gets any more.
+  static func beaconPutAside(in part: UnsafeMutableRawPointer) -> Int? {
+    let address = UInt(bitPattern: part)
+    return state.withLock { $0.beaconsPutAside[address]?.popLast() }
   }
 
   /// This process takes part as an owner from now on.

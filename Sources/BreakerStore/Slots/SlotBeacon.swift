@@ -13,7 +13,10 @@ internal import Synchronization
   /// Unchecked because several processes change the memory, by atomic operations, and nobody unmaps it.
   private nonisolated(unsafe) let part: UnsafeMutableRawPointer?
 
+  // The line, for which owner it was lit, and the fork depth for which that holds.
   private let index = Atomic<Int>(-1)
+  private let owner = Atomic<UInt64>(0)
+  private let forkDepth = Atomic<UInt64>(.max)
 
   /// Whether those who wait may not know yet that there is this beacon.
   private let isNews = Atomic(true)
@@ -24,49 +27,96 @@ internal import Synchronization
   /// A beacon that is never lit.
   convenience init() { unsafe self.init(in: nil) }
 
+  // The thread that keeps the line goes on doing so: the next store of this process uses it.
+  deinit {
+    let index = index.load(ordering: .relaxed)
+    guard let part = unsafe part, index >= 0,
+      forkDepth.load(ordering: .relaxed) == ForkGuard.depth
+    else { return }
+    unsafe sb_disown(line(index, in: part), owner.load(ordering: .relaxed))
+    unsafe ProcessSlots.putAside(beacon: index, in: part)
+  }
+
+  private func line(
+    _ index: Int, in part: UnsafeMutableRawPointer
+  ) -> UnsafeMutablePointer<sb_beacon> {
+    unsafe (part + SlotFile.offsetOfBeacons).assumingMemoryBound(to: sb_beacon.self) + index
+  }
+
   /// Lets the calling thread light the beacon for this process, unless another thread keeps it lit.
   ///
   /// The caller keeps other threads from doing so at the same time.
   func light(as owner: UInt64) {
     guard let part = unsafe part, !isLit(as: owner) else { return }
-    let lines = unsafe (part + SlotFile.offsetOfBeacons).assumingMemoryBound(to: sb_beacon.self)
+    if let index = unsafe ProcessSlots.beaconPutAside(in: part),
+      unsafe sb_adopt(line(index, in: part), owner) != 0
+    {
+      return unsafe note(index, owner, in: part)
+    }
     // Those who wait for the line that went out wait for it again.
     let last = index.load(ordering: .relaxed)
-    for index in [max(0, last)] + Array(0..<SlotFile.beacons) {
-      // It may be lit already, for a store of this process that was closed since.
-      let line = unsafe lines + index
-      guard unsafe sb_is_lit(line, owner) != 0 || sb_light(line, owner) != 0 else { continue }
-      unsafe SlotBlock.raise(
-        part.assumingMemoryBound(to: UInt64.self) + SlotBlock.HeaderWord.beacons.rawValue,
-        to: index + 1)
-      self.index.store(index, ordering: .relaxed)
-      isNews.store(true, ordering: .sequentiallyConsistent)
-      return
+    for index in [max(0, last)] + Array(0..<SlotFile.beacons)
+    where unsafe sb_light(line(index, in: part), owner) != 0 {
+      return unsafe note(index, owner, in: part)
     }
+  }
+
+  private func note(_ index: Int, _ owner: UInt64, in part: UnsafeMutableRawPointer) {
+    unsafe SlotBlock.raise(
+      part.assumingMemoryBound(to: UInt64.self) + SlotBlock.HeaderWord.beacons.rawValue,
+      to: index + 1)
+    self.owner.store(owner, ordering: .relaxed)
+    forkDepth.store(ForkGuard.depth, ordering: .relaxed)
+    let earlier = self.index.exchange(index, ordering: .relaxed)
+    if earlier != index { isNews.store(true, ordering: .sequentiallyConsistent) }
   }
 
   func isLit(as owner: UInt64) -> Bool {
     let index = index.load(ordering: .relaxed)
     guard let part = unsafe part, index >= 0 else { return false }
-    let lines = unsafe (part + SlotFile.offsetOfBeacons).assumingMemoryBound(to: sb_beacon.self)
-    return unsafe sb_is_lit(lines + index, owner) != 0
+    return unsafe sb_is_lit(line(index, in: part), owner) != 0
   }
 
-  /// Whether this is the first time that those who wait are told of the beacon.
-  func isNewsNow() -> Bool { isNews.exchange(false, ordering: .sequentiallyConsistent) }
+  /// Tells those who wait of the beacon, if they may not know of it.
+  func announce(_ tell: () -> Void) {
+    guard isNews.load(ordering: .sequentiallyConsistent) else { return }
+    tell()
+    // Only now: until then, other threads tell them too before they take anything.
+    isNews.store(false, ordering: .sequentiallyConsistent)
+  }
 }
 
 /// What a thread that waits sleeps by: all beacons that are lit, so that it has to look after nobody.
 @safe struct Vigil {
   fileprivate var all = sb_vigil()
 
-  /// How often it has looked in a row for one whose beacon has gone out.
-  fileprivate var looks = 0
+  /// How often it has looked in a row at each block for those whose beacons are not lit.
+  fileprivate var looks: [ObjectIdentifier: Int] = [:]
+
+  /// How often it has found in a row that something has changed.
+  private var changes = 0
+
+  /// Forgets a block for which nobody keeps the vigil any more.
+  mutating func forget(_ block: SlotBlock) { looks[ObjectIdentifier(block)] = nil }
 
   /// Forgets all beacons before they are seen again.
   mutating func begin() {
     all.count = 0
     all.is_full = 0
+  }
+
+  /// Whether it knows of a process that may have ended, and that others may not know of.
+  var knowsOfAnEnd: Bool {
+    if !looks.isEmpty { return true }
+    return unsafe withUnsafePointer(to: all) { unsafe sb_vigil_is_over($0) != 0 }
+  }
+
+  /// Until when to sleep; nil if something has changed, so that the thread looks again at once.
+  ///
+  /// In damaged memory, something may seem to change each time.
+  mutating func sleep(until next: Int64?) -> Int64? {
+    changes = next == nil ? changes + 1 : 0
+    return changes > 3 ? Patience.monotonicNanoseconds() + 1_000_000 : next
   }
 
   /// Sleeps until a bell is rung, a beacon goes out, or it is time; it may also end early.
@@ -86,9 +136,6 @@ struct SlotPresence {
   /// Whether the beacons of all others are lit, so that none of them has ended.
   var isLit = true
 
-  /// Whether the beacon of one of them has gone out.
-  var isAnyOut = false
-
   /// Whether the end of any of them wakes whoever keeps the vigil.
   var isWatched = true
 }
@@ -106,18 +153,14 @@ extension SlotBlock {
   /// Sees who has slots and places, and adds all beacons that are lit to a vigil.
   func see(_ vigil: inout Vigil) -> SlotPresence {
     let own = owners.own ?? 0
-    let count = beaconExtent
-    unsafe sb_vigil_add(&vigil.all, beacons, Int32(count), own)
+    let first = vigil.all.count
+    unsafe sb_vigil_add(&vigil.all, beacons, Int32(beaconExtent), own)
     var presence = SlotPresence()
     var known = own
     func note(_ owner: UInt64) {
       if owner == own || owner == known { return }
       known = owner
-      if unsafe sb_vigil_has(&vigil.all, owner) != 0 { return }
-      presence.isLit = false
-      if (0..<count).contains(where: { unsafe sb_is_out(beacons + $0, owner) != 0 }) {
-        presence.isAnyOut = true
-      }
+      if unsafe sb_vigil_has(&vigil.all, first, owner) == 0 { presence.isLit = false }
     }
     for index in 0..<slotExtent {
       let word = word(ofSlot: index)
@@ -138,10 +181,10 @@ extension SlotBlock {
   /// served later, and sees those who are there. So this is for calls that go before others.
   @inline(never) func announce() {
     guard let own = owners.own, beacon.isLit(as: own) else {
-      ringWatchers()
+      if isTurn(.watchedAt, every: SlotWatch.freshness) { ringWatchers() }
       return
     }
-    if beacon.isNewsNow() { wakeAll() }
+    beacon.announce { wakeAll() }
   }
 
   /// Lights the beacon of this process again, after the thread has ended that kept it lit.
@@ -152,7 +195,7 @@ extension SlotBlock {
 
 /// Sleeping, for those who wait.
 extension SlotBlock {
-  /// How often one looks, at growing intervals, for a process whose beacon has gone out.
+  /// How often one looks, at growing intervals, for those whose beacons are not lit.
   private static let mostLooks = 6
 
   /// Looks after all who wait, for a caller that is awake and waits itself.
@@ -167,18 +210,18 @@ extension SlotBlock {
     _ vigil: inout Vigil, isRung: Bool, _ isOwn: (_ index: Int) -> Bool
   ) -> Int64? {
     let presence = see(&vigil)
-    if presence.isAnyOut, vigil.looks < Self.mostLooks {
-      // It takes the kernel a while to end the whole of a process.
-      if lookForOneWhoEnds() { return nil }
-      vigil.looks += 1
-      return Patience.monotonicNanoseconds() + 1_000_000 << Int64(vigil.looks)
-    }
-    if !presence.isAnyOut {
-      vigil.looks = 0
-    } else if vigil.looks == Self.mostLooks {
+    if presence.isLit {
+      vigil.looks[ObjectIdentifier(self)] = nil
+    } else {
+      // It takes the kernel a while to end the whole of a process whose beacon has gone out.
+      let looks = vigil.looks[ObjectIdentifier(self), default: 0] + 1
+      vigil.looks[ObjectIdentifier(self)] = looks
+      if looks <= Self.mostLooks {
+        if lookForOneWhoEnds() { return nil }
+        return Patience.monotonicNanoseconds() + 1_000_000 << Int64(looks)
+      }
       // It lives, and its beacon is out: from now on somebody has to look.
-      vigil.looks += 1
-      ringWatchers()
+      if looks == Self.mostLooks + 1 { ringWatchers() }
     }
     if lookFromTimeToTime(isWatched: presence.isWatched) { return nil }
     guard let isOthersTurn = noteAbsence(isRung: isRung, isOwn) else { return nil }

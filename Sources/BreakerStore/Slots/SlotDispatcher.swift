@@ -63,15 +63,25 @@ final class SlotDispatcher: @unchecked Sendable {
     var isRung = true
     var last: UInt32 = 0
     let home = owners.ownIndex
+    var blocks: [SlotBlock] = []
     while true {
       let heard = owners.ownBell
       let now = lock.withLock { () -> [SlotWaiter] in
         if waiting.isEmpty { isRunning = false }
         return waiting
       }
-      guard !now.isEmpty else { return }
+      guard !now.isEmpty else {
+        // The kernel has told nobody else.
+        if vigil.knowsOfAnEnd { for block in blocks { block.ringWatchers() } }
+        return
+      }
+      blocks = []
+      for waiter in now where !blocks.contains(where: { $0 === waiter.block }) {
+        blocks.append(waiter.block)
+      }
+      let knewOfAnEnd = vigil.knowsOfAnEnd
       vigil.begin()
-      let nextLook = attend(now, &vigil, isRung: isRung || heard != last)
+      let nextLook = attend(now, &vigil, knewOfAnEnd, isRung: isRung || heard != last)
       last = heard
       // If the table was damaged, some may ring where the process no longer listens.
       let end = owners.ownIndex == home ? nextLook : min(nextLook, SlotWatch.nextSecond)
@@ -80,7 +90,9 @@ final class SlotDispatcher: @unchecked Sendable {
   }
 
   /// Lets everybody begin whose turn it is; returns when to look again, even if nobody rings.
-  private func attend(_ waiters: [SlotWaiter], _ vigil: inout Vigil, isRung: Bool) -> Int64 {
+  private func attend(
+    _ waiters: [SlotWaiter], _ vigil: inout Vigil, _ knewOfAnEnd: Bool, isRung: Bool
+  ) -> Int64 {
     var nextLook = Int64.max
     let byBlock = Dictionary(grouping: waiters) { ObjectIdentifier($0.block) }
     for waiters in byBlock.values {
@@ -109,9 +121,13 @@ final class SlotDispatcher: @unchecked Sendable {
         left[waiter.caller.index] = nil
       }
       for waiter in left.values { nextLook = min(nextLook, waiter.wait.until) }
-      guard !left.isEmpty else { continue }
-      nextLook = min(
-        nextLook, block.lookAfterAll(&vigil, isRung: isRung) { left[$0] != nil } ?? 0)
+      guard !left.isEmpty else {
+        if knewOfAnEnd { block.ringWatchers() }
+        vigil.forget(block)
+        continue
+      }
+      let next = block.lookAfterAll(&vigil, isRung: isRung) { left[$0] != nil }
+      nextLook = min(nextLook, vigil.sleep(until: next) ?? 0)
     }
     return nextLook
   }

@@ -6,7 +6,8 @@ internal import Glibc
 ///
 /// A store without a limit has none of this. Calls go on in the file in which they began, even if it was
 /// replaced. Until they have ended, more may be under way than the limit allows. Only the latest few
-/// files stay mapped; where earlier ones were mapped, there is memory of this process alone.
+/// files stay mapped, but for the parts with beacons (`ProcessSlots`); where earlier ones were mapped, there is
+/// memory of this process alone.
 package final class SlotPage: Sendable {
   private let state: Guarded<State>
   private let lifelines: Lifelines?

@@ -54,11 +54,12 @@ extension SlotBlock {
   ) -> SlotEntry {
     if wait == nil, gate.limit?.hasRoom(for: claim, beside: usage) != true { return .busy }
     guard let caller = arrive(claim, own, isBrief: wait == nil) else { return .busy }
-    defer { leave(caller) }
+    var vigil = Vigil()
+    defer { leave(caller, vigil) }
     guard let wait else { return attendBriefly(caller, claim, own) }
     if waiting(before: caller) >= terms.places { return .busy }
     let start = Patience.monotonicNanoseconds()
-    let entry = attend(caller, claim, own, wait)
+    let entry = attend(caller, claim, own, wait, &vigil)
     noteWait(Patience.monotonicNanoseconds() - start, hasBegun: entry.hasBegun)
     return entry
   }
@@ -79,10 +80,9 @@ extension SlotBlock {
   }
 
   private func attend(
-    _ caller: Caller, _ claim: CallClaim, _ own: UInt64, _ wait: SlotWait
+    _ caller: Caller, _ claim: CallClaim, _ own: UInt64, _ wait: SlotWait, _ vigil: inout Vigil
   ) -> SlotEntry {
     let bell = unsafe waiter(caller.index, .bell)
-    var vigil = Vigil()
     var isRung = true
     var last: UInt32 = 0
     while true {
@@ -100,7 +100,7 @@ extension SlotBlock {
       }
       last = heard
       isRung = false
-      guard let nextLook else { continue }
+      guard let nextLook = vigil.sleep(until: nextLook) else { continue }
       let end = min(wait.until, nextLook)
       wait.asleep { isRung = unsafe vigil.keep(at: bell, heard, until: end) }
     }
@@ -179,7 +179,9 @@ extension SlotBlock {
   }
 
   /// Gives up a place, and sees to those who are left.
-  func leave(_ caller: Caller) {
+  ///
+  /// With a vigil, it tells others if it knows of a process that may have ended: the kernel has told nobody else.
+  func leave(_ caller: Caller, _ vigil: Vigil? = nil) {
     let absent = caller.word.noting(isAbsent: true)
     if unsafe sb_decide(place(caller.index), caller.word.bits, 0) == 0 {
       unsafe sb_decide(place(caller.index), absent.bits, 0)
@@ -187,6 +189,7 @@ extension SlotBlock {
     settle()
     // A caller that came for a moment has looked after nobody.
     if !caller.word.isBrief { passOnWatch(after: caller) }
+    if vigil?.knowsOfAnEnd == true { ringWatchers() }
   }
 
   /// Whether a caller still has its place, into which it comes back if it had not come for its turn.

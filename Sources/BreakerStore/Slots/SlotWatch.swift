@@ -26,7 +26,7 @@ final class SlotWatch: Sendable {
   private static let second: Int64 = 1_000_000_000
 
   /// How often at most the host looks for the dead, and how often without believing locks.
-  fileprivate static let freshness: Int64 = 40_000_000
+  static let freshness: Int64 = 40_000_000
   fileprivate static let round: Int64 = 1_000_000_000
 
   /// How often where beacons tell of every end: only damaged memory can be the reason to look.
@@ -157,7 +157,7 @@ extension SlotBlock {
   }
 
   /// Whether so much time has passed since the instant in a word, which becomes the current one then.
-  private func isTurn(_ word: HeaderWord, every nanoseconds: Int64) -> Bool {
+  func isTurn(_ word: HeaderWord, every nanoseconds: Int64) -> Bool {
     let now = sb_coarse_nanoseconds()
     let last = unsafe sb_see(header(word))
     // A time that is ahead is a damaged one.
@@ -252,6 +252,8 @@ extension SlotBlock {
     case .overdue:
       let absent = due.word.noting(isAbsent: true)
       guard unsafe sb_decide(place(due.index), due.word.bits, absent.bits) != 0 else { return nil }
+      // It may just not have been rung: then it comes back at once.
+      ring(due.index)
       settle()
       return nil
     }

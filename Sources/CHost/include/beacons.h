@@ -25,8 +25,11 @@ int sb_light(sb_beacon *beacon, uint64_t owner);
 // Whether a thread of the owner keeps the beacon lit.
 int sb_is_lit(const sb_beacon *beacon, uint64_t owner);
 
-// Whether it was the owner's, and has gone out.
-int sb_is_out(const sb_beacon *beacon, uint64_t owner);
+// Takes the name of an owner from a beacon that a thread of this process keeps lit.
+void sb_disown(sb_beacon *beacon, uint64_t owner);
+
+// Gives a beacon without a name that a thread of this process keeps lit to an owner. Returns whether it is lit.
+int sb_adopt(sb_beacon *beacon, uint64_t owner);
 
 // What a thread waits for besides its bell: that one of these beacons goes out.
 typedef struct sb_vigil {
@@ -41,8 +44,11 @@ typedef struct sb_vigil {
 // Adds those of some beacons that are lit, but not those of an owner.
 void sb_vigil_add(sb_vigil *vigil, const sb_beacon *beacons, int32_t count, uint64_t own);
 
-// Whether the end of an owner would end the vigil.
-int sb_vigil_has(const sb_vigil *vigil, uint64_t owner);
+// Whether the end of an owner would end the vigil, because one of the beacons from the first of some on is lit for it.
+int sb_vigil_has(const sb_vigil *vigil, int32_t first, uint64_t owner);
+
+// Whether one of the beacons has gone out since it was added.
+int sb_vigil_is_over(const sb_vigil *vigil);
 
 // Whether the kernel can wait for several words at once, as Linux can since 5.16.
 int sb_can_keep_vigil(void);
