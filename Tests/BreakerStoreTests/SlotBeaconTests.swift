@@ -170,6 +170,19 @@ import Testing
     #expect(unsafe block.header(.beacons).pointee <= 1)
   }
 
+  @Test func `a call is lost too if its process is found while the kernel ends it`() throws {
+    let stage = try SlotStage()
+    let block = try stage.block()
+    for round in 1...20 {
+      let puppet = try SlotPuppet(stage)
+      #expect(try puppet.ask("slot-begin 1") == "begun")
+      kill(puppet.pid, SIGKILL)
+      // Its lock is gone before its number is.
+      while !block.lookForOneWhoEnds() {}
+      #expect(block.uncountedLosses(of: 1, in: 0)?.calls == round)
+    }
+  }
+
   @Test func `damaged beacons keep nobody from a slot`() throws {
     let stage = try SlotStage()
     var random = SeededRandom(seed: .random(in: 0 ... .max))

@@ -46,6 +46,14 @@ package enum ProcessTable {
     }
   }
 
+  /// Whether a process that no longer holds its lock has ended, or is just ending.
+  ///
+  /// Otherwise it runs another program, by execve(2).
+  static func hasEndedOrEnds(_ process: ProcessIdentity) -> Bool {
+    guard fate(of: process) == .running else { return true }
+    return ProcessStat(at: "/proc/\(process.pid)/stat")?.isEnding ?? true
+  }
+
   /// The name that a running process of this PID namespace has; nil if it cannot be looked up here.
   package static func name(of process: ProcessIdentity) -> String? {
     guard fate(of: process) == .running, ownNumber() == getpid(),
@@ -238,6 +246,12 @@ package struct ProcessStat {
   /// When the process started, in clock ticks since boot.
   let startTicks: UInt64
 
+  /// Whether the leader is on its way out.
+  ///
+  /// The kernel says so before it takes the memory of the process apart, with the locks that it holds, and long
+  /// before it shows a zombie.
+  let isEnding: Bool
+
   package init?(at path: String) {
     guard let bytes = ProcFile.bytes(path) else { return nil }
     self.init(bytes)
@@ -248,13 +262,18 @@ package struct ProcessStat {
     guard let nameEnd = bytes.lastIndex(of: UInt8(ascii: ")")) else { return nil }
     let fields = bytes[(nameEnd + 1)...].split(separator: UInt8(ascii: " "))
     guard fields.count > 19, let state = fields[0].first,
+      let flags = UInt64(String(decoding: fields[6], as: UTF8.self)),
       let threads = Int(String(decoding: fields[17], as: UTF8.self)),
       let startTicks = UInt64(String(decoding: fields[19], as: UTF8.self))
     else { return nil }
     self.state = state
     self.threads = threads
     self.startTicks = startTicks
+    isEnding = flags & Self.exiting != 0
   }
+
+  /// PF_EXITING of the kernel's linux/sched.h.
+  private static let exiting: UInt64 = 4
 
   /// Whether only the remains of the process are left.
   ///

@@ -45,11 +45,13 @@ final class SlotDispatcher: @unchecked Sendable {
 
   /// Ends a wait, unless it is over; the caller learns it at once.
   func end(_ waiter: SlotWaiter, with entry: SlotEntry) {
-    let isFirst = lock.withLock {
+    let (isFirst, isLast) = lock.withLock {
       if let index = waiting.firstIndex(where: { $0 === waiter }) { waiting.remove(at: index) }
       defer { waiter.isOver = true }
-      return !waiter.isOver
+      return (!waiter.isOver, waiting.isEmpty)
     }
+    // The thread ends after the last one, for which it may sleep.
+    if isLast { waiter.block.owners.ringOwn() }
     guard isFirst else {
       // It was cancelled while it got its turn.
       if case .begun(let held) = entry { waiter.block.end(held) }

@@ -151,7 +151,7 @@ internal import Synchronization
   func hasLostCalls(_ number: UInt64) -> Bool {
     guard let index = index(of: number) else { return true }
     if unsafe sb_load(line(index).advanced(by: Self.exitWord)) == number { return false }
-    return process(at: index).map { ProcessTable.fate(of: $0) != .running } ?? true
+    return process(at: index).map { ProcessTable.hasEndedOrEnds($0) } ?? true
   }
 
   /// The process of an owner; nil if it is not known.
