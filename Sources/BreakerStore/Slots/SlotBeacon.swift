@@ -136,7 +136,7 @@ struct SlotPresence {
   /// Whether the beacons of all others are lit, so that none of them has ended.
   var isLit = true
 
-  /// Whether the end of any of them wakes whoever keeps the vigil.
+  /// Whether the end of any of them wakes the thread that keeps the vigil.
   var isWatched = true
 }
 

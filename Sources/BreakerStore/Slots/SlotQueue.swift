@@ -90,7 +90,7 @@ extension SlotBlock {
       guard isPresent(caller) else { return .busy }
       if first?.index == caller.index, let held = takeWithCare(claim, own) { return .begun(held) }
       if let refusal = wait.refusal {
-        // Whoever has closed the way for this caller may not have woken the others.
+        // The process that changed the breaker may not have woken the others.
         if refusal == .unwanted { ringNext(after: caller) }
         return refusal
       }
@@ -265,7 +265,7 @@ extension SlotBlock {
         guard unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 else { continue }
       }
       guard let due, !ring(due.index) else { return }
-      // Whoever has not slept for long, and does not come, is stopped: somebody waits whether it comes.
+      // It was not asleep, and does not come, so it may be stopped: the watchers see whether it comes.
       if SlotWatch.isLong(since: lastAwake(due)) { ringWatchers(but: due.index) }
       return
     }

@@ -240,7 +240,7 @@ extension SlotBlock {
       watch.forgetTurn()
       return false
     }
-    // Rule of order 33: whoever was first may have left, and have ended, before its beacon was seen.
+    // Rule of order 33: the first caller may have left and ended before its beacon was seen.
     if isOwn(due.index) { return nil }
     switch watch.turn(of: due.word) {
     case .passed where !isRung: return false
