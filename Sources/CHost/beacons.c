@@ -43,7 +43,7 @@ static int make(sb_beacon *beacon) {
   return is_made;
 }
 
-int sb_light(sb_beacon *beacon, uint64_t owner) {
+int sb_light(sb_beacon *beacon, uint64_t owner, uint32_t file) {
   if (!has_list()) return 0;
   uint32_t stage = 0;
   // If its maker is killed meanwhile, it is never used.
@@ -67,35 +67,40 @@ int sb_light(sb_beacon *beacon, uint64_t owner) {
   if (code) return 0;
   // In damaged memory it may have become a mutex of which the kernel knows nothing.
   int is_known = (word_of(beacon) & FUTEX_TID_MASK) == (uint32_t)syscall(SYS_gettid);
+  __atomic_store_n(&beacon->file, file, __ATOMIC_SEQ_CST);
   __atomic_store_n(&beacon->owner, is_known ? owner : 0, __ATOMIC_SEQ_CST);
   if (!is_known) return 0;
   __atomic_fetch_or((uint32_t *)&beacon->kept.mutex, FUTEX_WAITERS, __ATOMIC_SEQ_CST);
   return 1;
 }
 
-static uint64_t owner_of(const sb_beacon *beacon) { return __atomic_load_n(&beacon->owner, __ATOMIC_SEQ_CST); }
+// The owner for which it was lit in a file; 0 if there is none.
+static uint64_t owner_of(const sb_beacon *beacon, uint32_t file) {
+  uint64_t owner = __atomic_load_n(&beacon->owner, __ATOMIC_SEQ_CST);
+  return __atomic_load_n(&beacon->file, __ATOMIC_SEQ_CST) == file ? owner : 0;
+}
 
-int sb_is_lit(const sb_beacon *beacon, uint64_t owner) {
-  return is_lit(word_of(beacon)) && owner_of(beacon) == owner;
+int sb_is_lit(const sb_beacon *beacon, uint64_t owner, uint32_t file) {
+  return is_lit(word_of(beacon)) && owner_of(beacon, file) == owner;
 }
 
 void sb_disown(sb_beacon *beacon, uint64_t owner) {
   __atomic_compare_exchange_n(&beacon->owner, &owner, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-int sb_adopt(sb_beacon *beacon, uint64_t owner) {
+int sb_adopt(sb_beacon *beacon, uint64_t owner, uint32_t file) {
   uint64_t nobody = 0;
   if (!is_lit(word_of(beacon))) return 0;
   __atomic_compare_exchange_n(&beacon->owner, &nobody, owner, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-  return sb_is_lit(beacon, owner);
+  return sb_is_lit(beacon, owner, file);
 }
 
-void sb_vigil_add(sb_vigil *vigil, const sb_beacon *beacons, int32_t count, uint64_t own) {
+void sb_vigil_add(sb_vigil *vigil, const sb_beacon *beacons, int32_t count, uint64_t own, uint32_t file) {
   enum { most = sizeof vigil->owners / sizeof *vigil->owners };
   for (const sb_beacon *beacon = beacons; beacon < beacons + count; beacon++) {
     uint32_t word = word_of(beacon);
     if (!is_lit(word)) continue;
-    uint64_t owner = owner_of(beacon);
+    uint64_t owner = owner_of(beacon, file);
     if (!owner || owner == own) continue;
     if (vigil->count == most) {
       vigil->is_full = 1;

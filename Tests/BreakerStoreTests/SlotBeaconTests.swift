@@ -183,6 +183,21 @@ import Testing
     }
   }
 
+  @Test func `no beacon is lit in a copy of the file, where nobody would put it out`() throws {
+    let stage = try SlotStage()
+    let puppet = try SlotPuppet(stage)
+    #expect(try puppet.ask("slot-begin 1") == "begun")
+    let seen = try stage.block().seen
+    #expect(seen.presence.isLit)
+    let (page, copy) = (stage.path + SlotFile.kind.suffix, stage.path + "-copy")
+    try Files.write(copy, try Files.read(page))
+    try Files.rename(copy, to: page)
+    let block = try stage.block()
+    // There is a call of a process that lives, and that knows nothing of it.
+    #expect(block.usage.total == 1)
+    #expect(!block.seen.presence.isLit)
+  }
+
   @Test func `damaged beacons keep nobody from a slot`() throws {
     let stage = try SlotStage()
     var random = SeededRandom(seed: .random(in: 0 ... .max))

@@ -13,6 +13,9 @@ internal import Synchronization
   /// Unchecked because several processes change the memory, by atomic operations, and nobody unmaps it.
   private nonisolated(unsafe) let part: UnsafeMutableRawPointer?
 
+  /// The number of the file, by which its beacons are told from those in a copy of it, which nobody puts out.
+  let file: UInt32
+
   // The line, for which owner it was lit, and the fork depth for which that holds.
   private let index = Atomic<Int>(-1)
   private let owner = Atomic<UInt64>(0)
@@ -21,11 +24,11 @@ internal import Synchronization
   /// Whether those who wait may not know yet that there is this beacon.
   private let isNews = Atomic(true)
 
-  /// A beacon in a part of a file that stays mapped.
-  init(in part: UnsafeMutableRawPointer?) { unsafe self.part = part }
-
-  /// A beacon that is never lit.
-  convenience init() { unsafe self.init(in: nil) }
+  /// A beacon in a part of a file that stays mapped; it is never lit if there is none.
+  init(in part: UnsafeMutableRawPointer?, of file: FileIdentity) {
+    unsafe self.part = part
+    self.file = UInt32(truncatingIfNeeded: file.inode ^ file.inode >> 32)
+  }
 
   // The thread that keeps the line goes on doing so: the next store of this process uses it.
   deinit {
@@ -49,14 +52,14 @@ internal import Synchronization
   func light(as owner: UInt64) {
     guard let part = unsafe part, !isLit(as: owner) else { return }
     if let index = unsafe ProcessSlots.beaconPutAside(in: part),
-      unsafe sb_adopt(line(index, in: part), owner) != 0
+      unsafe sb_adopt(line(index, in: part), owner, file) != 0
     {
       return unsafe note(index, owner, in: part)
     }
     // Those who wait for the line that went out wait for it again.
     let last = index.load(ordering: .relaxed)
     for index in [max(0, last)] + Array(0..<SlotFile.beacons)
-    where unsafe sb_light(line(index, in: part), owner) != 0 {
+    where unsafe sb_light(line(index, in: part), owner, file) != 0 {
       return unsafe note(index, owner, in: part)
     }
   }
@@ -74,7 +77,7 @@ internal import Synchronization
   func isLit(as owner: UInt64) -> Bool {
     let index = index.load(ordering: .relaxed)
     guard let part = unsafe part, index >= 0 else { return false }
-    return unsafe sb_is_lit(line(index, in: part), owner) != 0
+    return unsafe sb_is_lit(line(index, in: part), owner, file) != 0
   }
 
   /// Tells those who wait of the beacon, if they may not know of it.
@@ -154,7 +157,7 @@ extension SlotBlock {
   func see(_ vigil: inout Vigil) -> SlotPresence {
     let own = owners.own ?? 0
     let first = vigil.all.count
-    unsafe sb_vigil_add(&vigil.all, beacons, Int32(beaconExtent), own)
+    unsafe sb_vigil_add(&vigil.all, beacons, Int32(beaconExtent), own, beacon.file)
     var presence = SlotPresence()
     var known = own
     func note(_ owner: UInt64) {

@@ -31,8 +31,8 @@ internal import Synchronization
   let beacon: SlotBeacon
 
   init(
-    _ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64,
-    number: UInt64 = SlotNumber.next(), beacon: SlotBeacon = SlotBeacon()
+    _ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64, number: UInt64,
+    beacon: SlotBeacon
   ) {
     self.number = number
     self.mapping = mapping

@@ -111,7 +111,8 @@ package final class SlotPage: Sendable {
         state.owners = owners
         state.blocks[id] = SlotBlock(
           mapping, owners, of: id, number: ProcessSlots.number(ofBreaker: id, in: file.identity),
-          beacon: unsafe SlotBeacon(in: ProcessSlots.beacons(ofBlock: index, in: file)))
+          beacon: unsafe SlotBeacon(
+            in: ProcessSlots.beacons(ofBlock: index, in: file), of: file.identity))
       }
       return state.blocks[id]
     }

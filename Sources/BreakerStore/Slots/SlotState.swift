@@ -182,7 +182,8 @@ extension SlotPage {
       found.filter { $0.1 == nil }.map { ($0.0, SlotState()) }, uniquingKeysWith: { $1 })
     // Nobody takes anything in a copy, so it needs no number of its own.
     for (id, block) in blocks {
-      states[id] = SlotBlock(block, owners, of: id, number: 0).state(at: now)
+      let beacon = unsafe SlotBeacon(in: nil, of: file.identity)
+      states[id] = SlotBlock(block, owners, of: id, number: 0, beacon: beacon).state(at: now)
     }
     return states
   }

@@ -16,20 +16,21 @@ typedef struct sb_beacon {
   uint64_t owner;
   // 0 as long as nobody has used it, 1 while it is being made, 2 afterwards.
   uint32_t stage;
-  uint32_t unused;
+  // The number of the file in which it was lit: in a copy of the file, it would be lit for ever.
+  uint32_t file;
 } sb_beacon;
 
 // Lights a beacon that nobody else keeps, for as long as this thread lives. Returns whether it did.
-int sb_light(sb_beacon *beacon, uint64_t owner);
+int sb_light(sb_beacon *beacon, uint64_t owner, uint32_t file);
 
 // Whether a thread of the owner keeps the beacon lit.
-int sb_is_lit(const sb_beacon *beacon, uint64_t owner);
+int sb_is_lit(const sb_beacon *beacon, uint64_t owner, uint32_t file);
 
 // Takes the name of an owner from a beacon that a thread of this process keeps lit.
 void sb_disown(sb_beacon *beacon, uint64_t owner);
 
 // Gives a beacon without a name that a thread of this process keeps lit to an owner. Returns whether it is lit.
-int sb_adopt(sb_beacon *beacon, uint64_t owner);
+int sb_adopt(sb_beacon *beacon, uint64_t owner, uint32_t file);
 
 // What a thread waits for besides its bell: that one of these beacons goes out.
 typedef struct sb_vigil {
@@ -42,7 +43,7 @@ typedef struct sb_vigil {
 } sb_vigil;
 
 // Adds those of some beacons that are lit, but not those of an owner.
-void sb_vigil_add(sb_vigil *vigil, const sb_beacon *beacons, int32_t count, uint64_t own);
+void sb_vigil_add(sb_vigil *vigil, const sb_beacon *beacons, int32_t count, uint64_t own, uint32_t file);
 
 // Whether the end of an owner would end the vigil, because one of the beacons from the first of some on is lit for it.
 int sb_vigil_has(const sb_vigil *vigil, int32_t first, uint64_t owner);
