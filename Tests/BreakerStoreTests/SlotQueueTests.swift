@@ -76,6 +76,26 @@ import Testing
     #expect(block.begun(terms: terms) != nil)
   }
 
+  @Test func `those who were killed while they waited take nobody's place in the queue`() throws {
+    let stage = try SlotStage()
+    let block = try stage.block()
+    _ = try #require(block.begun(terms: terms))
+    let terms = SlotTerms(CallLimit(1), places: 2, revision: 1)
+    let wait = SlotWait(atMost: .seconds(600)) { false }
+    for answer in [SlotEntry.busy, .unwanted] {
+      let waiters = try (0..<2).map { _ in try SlotPuppet(stage) }
+      for (number, waiter) in waiters.enumerated() {
+        try waiter.send("slot-wait 1 8 600000")
+        block.untilWaiting(number + 1)
+      }
+      if answer == .unwanted { for waiter in waiters { waiter.kill() } }
+      // Whoever finds a place is asked whether it wants to wait.
+      #expect(block.enter(CallClaim(), terms, wait: wait) == answer)
+      for waiter in waiters { waiter.kill() }
+      while !block.places.isEmpty { _ = block.lookForOneWhoEnds() }
+    }
+  }
+
   @Test func `a caller that no longer wants to wait leaves when it is woken`() throws {
     let stage = try SlotStage()
     let (first, second) = (try stage.block(), try stage.block())

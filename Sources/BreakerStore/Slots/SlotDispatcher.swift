@@ -181,7 +181,7 @@ extension SlotBlock {
     guard let caller = arrive(claim, own, isBrief: false, ringing: owners.ownIndex) else {
       return .answered(.busy)
     }
-    guard waiting(before: caller) < terms.places else {
+    guard hasPlace(for: caller, among: terms.places) else {
       leave(caller)
       return .answered(.busy)
     }

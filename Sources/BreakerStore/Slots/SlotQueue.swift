@@ -57,7 +57,7 @@ extension SlotBlock {
     var vigil = Vigil()
     defer { leave(caller, vigil) }
     guard let wait else { return attendBriefly(caller, claim, own) }
-    if waiting(before: caller) >= terms.places { return .busy }
+    guard hasPlace(for: caller, among: terms.places) else { return .busy }
     let start = Patience.monotonicNanoseconds()
     let entry = attend(caller, claim, own, wait, &vigil)
     noteWait(Patience.monotonicNanoseconds() - start, hasBegun: entry.hasBegun)
@@ -206,8 +206,15 @@ extension SlotBlock {
     }
   }
 
+  /// Whether a caller that has arrived is one of so many who may wait.
+  func hasPlace(for caller: Caller, among places: Int) -> Bool {
+    if waiting(before: caller) < places { return true }
+    // Those who came before it may have been killed.
+    return lookForTheDead() && waiting(before: caller) < places
+  }
+
   /// How many waited when a caller arrived.
-  func waiting(before caller: Caller) -> Int {
+  private func waiting(before caller: Caller) -> Int {
     (0..<placeExtent).count { index in
       let word = word(ofPlace: index)
       return word.isWaiting && !word.isBrief && word.place.ticket < caller.word.place.ticket
