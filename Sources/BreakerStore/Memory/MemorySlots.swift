@@ -361,7 +361,8 @@ extension MemorySlotTable {
     let end = min(wait.until, Patience.monotonicNanoseconds() + Self.tick)
     var isWoken = true
     lock.unlock()
-    wait.asleep {
+    let asleep = wait.asleep ?? { $0() }
+    asleep {
       lock.withLock { if table?.due != ticket { isWoken = sleeper.wait(lock, until: end) } }
     }
     lock.lock()

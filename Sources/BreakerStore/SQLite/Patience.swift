@@ -13,7 +13,7 @@ internal import Glibc
   private let timeout: Int64
   private var deadline: Int64 = 0
 
-  init(timeout: Duration) { self.timeout = Self.nanoseconds(timeout) }
+  init(timeout: Duration) { self.timeout = Self.bounded(timeout.inNanoseconds) }
 
   /// Installs the wait on a connection, which this object must outlive.
   func install(on handle: OpaquePointer) {
@@ -57,8 +57,10 @@ internal import Glibc
   }
 
   /// The instant of the monotonic clock at which a wait that begins now ends.
-  static func deadline(after timeout: Duration) -> Int64 {
-    monotonicNanoseconds() + nanoseconds(timeout)
+  static func deadline(after timeout: Duration) -> Int64 { deadline(after: timeout.inNanoseconds) }
+
+  static func deadline(after timeout: Int64) -> Int64 {
+    monotonicNanoseconds() + bounded(timeout)
   }
 
   /// The instant of the monotonic clock at which a wait for a store ends.
@@ -72,9 +74,9 @@ internal import Glibc
   /// The longest wait that no caller has asked for.
   static let brief = Duration.milliseconds(10)
 
-  /// A wait in nanoseconds; an endless one is cut to some thirty years.
-  static func nanoseconds(_ timeout: Duration) -> Int64 {
-    min(max(0, timeout.inNanoseconds), 1_000_000_000_000_000_000)
+  /// A wait; an endless one is cut to some thirty years.
+  private static func bounded(_ timeout: Int64) -> Int64 {
+    min(max(0, timeout), 1_000_000_000_000_000_000)
   }
 
   package static func monotonicNanoseconds() -> Int64 {
@@ -94,7 +96,7 @@ extension Patience {
     by deadline: Int64, _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result {
     let outer = end
-    if outer == .max { sb_forget_interruption() }
+    forgetInterruption()
     sb_set_wait_end(min(outer, deadline))
     defer { sb_set_wait_end(outer) }
     return try body()
@@ -122,6 +124,9 @@ extension Patience {
 
   /// How long a wait may sleep before it must ask again whether it is over, as an instant.
   static func nextQuestion(before deadline: Int64) -> Int64 { sb_next_question(deadline) }
+
+  /// Begins a new wait: whether an earlier one of this thread was ended early says nothing about it.
+  package static func forgetInterruption() { if end == .max { sb_forget_interruption() } }
 
   /// Whether a wait of this thread was ended early.
   package static var wasInterrupted: Bool { sb_was_interrupted() != 0 }

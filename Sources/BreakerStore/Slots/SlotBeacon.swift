@@ -100,7 +100,9 @@ internal import Synchronization
   private var changes = 0
 
   /// Forgets a block for which nobody keeps the vigil any more.
-  mutating func forget(_ block: SlotBlock) { looks[ObjectIdentifier(block)] = nil }
+  mutating func forget(_ block: SlotBlock) {
+    if !looks.isEmpty { looks[ObjectIdentifier(block)] = nil }
+  }
 
   /// Forgets all beacons before they are seen again.
   mutating func begin() {
@@ -110,8 +112,8 @@ internal import Synchronization
 
   /// Whether it knows of a process that may have ended, and that others may not know of.
   var knowsOfAnEnd: Bool {
-    if !looks.isEmpty { return true }
-    return unsafe withUnsafePointer(to: all) { unsafe sb_vigil_is_over($0) != 0 }
+    // Mutating, because what only reads them would be handed a copy of all these words.
+    mutating get { unsafe !looks.isEmpty || sb_vigil_is_over(&all) != 0 }
   }
 
   /// Until when to sleep; nil if something has changed, so that the thread looks again at once.
@@ -128,9 +130,7 @@ internal import Synchronization
   mutating func keep(
     at bell: UnsafeMutablePointer<UInt64>, _ heard: UInt32, until nanoseconds: Int64
   ) -> Bool {
-    unsafe withUnsafeMutablePointer(to: &all) {
-      unsafe sb_await(bell, heard, $0, nanoseconds) != 0
-    }
+    unsafe sb_await(bell, heard, &all, nanoseconds) != 0
   }
 }
 
@@ -214,7 +214,7 @@ extension SlotBlock {
   ) -> Int64? {
     let presence = see(&vigil)
     if presence.isLit {
-      vigil.looks[ObjectIdentifier(self)] = nil
+      vigil.forget(self)
     } else {
       // It takes the kernel a while to end the whole of a process whose beacon has gone out.
       let looks = vigil.looks[ObjectIdentifier(self), default: 0] + 1

@@ -231,7 +231,7 @@ extension SlotBlock {
     let isComplete = unsafe sb_load(line(held.index, .units)) == UInt64(weight)
     let isAllowed =
       usage.total <= limit.units && usage[claim.priority] <= limit.most(claim.priority)
-    guard isComplete, isAllowed, gate.limit == limit else {
+    guard isComplete, isAllowed, (gate.bits ^ before.bits) & GateWord.shape == 0 else {
       _ = giveBack(held.index, word)
       return nil
     }
@@ -255,7 +255,7 @@ extension SlotBlock {
   ///   - looks: Whether it looks for the dead, as those who wait do anyway.
   /// - Returns: What the caller is told, or that it has to wait.
   func prepare(_ claim: CallClaim, _ terms: SlotTerms, looks: Bool) -> Prepared {
-    guard let own = owners.register() else { return .entry(.unknown) }
+    guard let own = owners.own ?? owners.register() else { return .entry(.unknown) }
     guard adopt(terms) else { return .entry(.outdated) }
     if let held = take(claim, terms) { return .entry(.begun(held)) }
     if looks, lookForTheDead(), let held = take(claim, terms) { return .entry(.begun(held)) }

@@ -10,8 +10,8 @@ package struct SlotWait: Sendable {
   /// Whether it still wants to wait; asked before each sleep, and whenever the caller is woken.
   let isWanted: @Sendable () -> Bool
 
-  /// Runs a body in which the thread sleeps.
-  let asleep: @Sendable (() -> Void) -> Void
+  /// Runs a body in which the thread sleeps; nil if that takes nothing else.
+  let asleep: (@Sendable (() -> Void) -> Void)?
 
   package init(
     atMost timeout: Duration, while isWanted: @escaping @Sendable () -> Bool = { true }
@@ -22,7 +22,7 @@ package struct SlotWait: Sendable {
   /// A wait until an instant of the monotonic clock.
   package init(
     until end: Int64, while isWanted: @escaping @Sendable () -> Bool,
-    asleep: @escaping @Sendable (() -> Void) -> Void = { $0() }
+    asleep: (@Sendable (() -> Void) -> Void)? = nil
   ) {
     until = end
     self.isWanted = isWanted
@@ -35,9 +35,9 @@ package struct SlotWait: Sendable {
     return isWanted() ? nil : .unwanted
   }
 
-  /// When a wait that begins now and lasts at most so long ends.
-  package static func end(ofAtMost timeout: Duration) -> Int64 {
-    Patience.deadline(after: timeout)
+  /// When a wait that begins now and lasts at most so many nanoseconds ends.
+  package static func end(ofAtMost nanoseconds: Int64) -> Int64 {
+    Patience.deadline(after: nanoseconds)
   }
 }
 
@@ -55,7 +55,11 @@ extension SlotBlock {
     if wait == nil, gate.limit?.hasRoom(for: claim, beside: usage) != true { return .busy }
     guard let caller = arrive(claim, own, isBrief: wait == nil) else { return .busy }
     var vigil = Vigil()
-    defer { leave(caller, vigil) }
+    defer {
+      leave(caller)
+      // The kernel has told nobody else.
+      if vigil.knowsOfAnEnd { ringWatchers() }
+    }
     guard let wait else { return attendBriefly(caller, claim, own) }
     guard hasPlace(for: caller, among: terms.places) else { return .busy }
     let start = Patience.monotonicNanoseconds()
@@ -102,7 +106,11 @@ extension SlotBlock {
       isRung = false
       guard let nextLook = vigil.sleep(until: nextLook) else { continue }
       let end = min(wait.until, nextLook)
-      wait.asleep { isRung = unsafe vigil.keep(at: bell, heard, until: end) }
+      if let asleep = wait.asleep {
+        asleep { isRung = unsafe vigil.keep(at: bell, heard, until: end) }
+      } else {
+        isRung = unsafe vigil.keep(at: bell, heard, until: end)
+      }
     }
   }
 
@@ -179,9 +187,7 @@ extension SlotBlock {
   }
 
   /// Gives up a place, and sees to those who are left.
-  ///
-  /// With a vigil, it tells others if it knows of a process that may have ended: the kernel has told nobody else.
-  func leave(_ caller: Caller, _ vigil: Vigil? = nil) {
+  func leave(_ caller: Caller) {
     let absent = caller.word.noting(isAbsent: true)
     if unsafe sb_decide(place(caller.index), caller.word.bits, 0) == 0 {
       unsafe sb_decide(place(caller.index), absent.bits, 0)
@@ -189,7 +195,6 @@ extension SlotBlock {
     settle()
     // A caller that came for a moment has looked after nobody.
     if !caller.word.isBrief { passOnWatch(after: caller) }
-    if vigil?.knowsOfAnEnd == true { ringWatchers() }
   }
 
   /// Whether a caller still has its place, into which it comes back if it had not come for its turn.

@@ -138,8 +138,13 @@ extension Breaker {
   func begin(probeTimeout: Duration? = nil) throws(BreakerError) -> Ticket {
     // First, because most calls under a limit are permitted here.
     if let ticket = engine.takeRoom(on: cell, claim) { return ticket }
-    switch try decision(probeTimeout: probeTimeout) {
-    case .permitted(let ticket): return ticket
+    let call = enterHealthy()
+    if call.isPermitted { return Ticket(call) }
+    if let rejection = engine.rejectFromMemory(cell) {
+      throw .rejected(name: name, told(rejection))
+    }
+    switch try engine.admit(request(probeTimeout: probeTimeout), to: cell) {
+    case .permitted(let ticket): return timed(ticket)
     case .rejected(let rejection): throw .rejected(name: name, told(rejection))
     }
   }

@@ -107,20 +107,18 @@ package final class CallTurn: @unchecked Sendable {
       .answered(.outdated), .answered(.unknown):
       break
     case .waiting(let giveUp?): giveUp()
-    case .answered(.begun(let held)): search.question.slots.end(held)
+    case .answered(.begun(let held)): search.inForce.limit.slots.end(held)
     }
     search.giveUp()
   }
 
   private func ask() {
-    let question = search.question
-    guard let wait = question.wait else {
-      return become(.answered(question.slots.enter(question.claim, question.terms)))
-    }
+    guard let wait = search.wait else { return become(.answered(search.enter())) }
     // The answer may come before the queue has returned.
     become(.waiting(giveUp: nil))
-    let call = question.slots.queue(question.claim, question.terms, wait: wait) { [self] entry in
-      if !isAnswered(entry), case .begun(let held) = entry { question.slots.end(held) }
+    let slots = search.inForce.limit.slots
+    let call = search.queue(wait) { [self] entry in
+      if !isAnswered(entry), case .begun(let held) = entry { slots.end(held) }
     }
     switch call {
     case .answered(let entry): become(.answered(entry))

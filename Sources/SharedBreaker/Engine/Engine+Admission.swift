@@ -103,7 +103,8 @@ extension Engine {
 
   /// Decides whether a call may be made if there is room for it.
   func decide(_ request: Request, on cell: Cell) throws(BreakerError) -> Decision<Ticket> {
-    try waiting { () throws(BreakerError) -> Decision<Ticket> in
+    if !request.isNamed, let word = wordWithinLimit(of: cell) { return .permitted(Ticket(word)) }
+    return try waiting { () throws(BreakerError) -> Decision<Ticket> in
       doRounds()
       if let trouble = trouble(of: cell) {
         return try admitWithoutStore(request, to: cell, trouble)
@@ -117,6 +118,14 @@ extension Engine {
         return try admit(request, to: cell, after: error)
       }
     }.spread(by: cell)
+  }
+
+  /// The word by which a breaker permits calls for which there is room; nil if it takes more than memory to
+  /// decide on a call, or if it has no limit.
+  @inline(__always) func wordWithinLimit(of cell: Cell) -> CellWord? {
+    guard !isRoundDue(inSecond: second), isCurrent else { return nil }
+    let word = cell.word
+    return word.has(CellWord.permitsWithinLimit) ? word : nil
   }
 
   /// Decides in one way or the other; nil only if the call must not wait.

@@ -53,9 +53,7 @@ extension Engine {
   ) -> Ticket? {
     let call = takeSlot(on: cell, claim, outers)
     if call.isPermitted { return Ticket(call) }
-    guard !CallNesting.mayInherit, !isRoundDue(inSecond: second), isCurrent else { return nil }
-    let word = cell.word
-    guard word.has(CellWord.permitsWithinLimit),
+    guard !CallNesting.mayInherit, let word = wordWithinLimit(of: cell),
       let surroundings = cell.withLimit({ limit, _ in
         CallNesting.surroundings(on: limit.slots, besides: outers)
       })
@@ -146,9 +144,9 @@ extension Engine {
   }
 
   /// Whether a breaker still permits calls, as far as that is known.
-  func isStillPermitted(_ cell: Cell, as ticket: Ticket) -> Bool {
+  func isStillPermitted(_ cell: Cell, from source: Ticket.Source) -> Bool {
     if isEnding.load(ordering: .sequentiallyConsistent) { return false }
-    if ticket.source != .store { return true }
+    if source != .store || isPermittedWithinLimit(cell) { return true }
     do throws(StoreError) {
       // Read again if it was forgotten, as after a change by another process: the caller keeps its place.
       _ = try waiting(.brief) { () throws(StoreError) in
@@ -166,6 +164,11 @@ extension Engine {
     case .permitted: return known.limit != nil
     case .rejected, .undecided: return false
     }
+  }
+
+  /// Whether a breaker permits calls for which there is room, as far as memory tells; false if it does not tell.
+  func isPermittedWithinLimit(_ cell: Cell) -> Bool {
+    isCurrent && cell.word.has(CellWord.permitsWithinLimit)
   }
 
   /// Whether a breaker is as it was when it permitted a call.
@@ -249,7 +252,9 @@ extension Engine {
 
   let limit: CallLimit
   let places: Int
-  let timeout: Duration?
+
+  /// How long a call waits for its turn, in nanoseconds; nil if it does not wait.
+  let patience: Int64?
   private let terms: SlotTerms
 
   /// The limit of a policy; nil if it has none.
@@ -259,13 +264,13 @@ extension Engine {
     unsafe block = (slots as? SlotBlock).map { unsafe .passUnretained($0) }
     self.limit = limit
     places = policy.placesToWait
-    timeout = policy.queueTimeout
+    patience = policy.queueTimeout.map { $0.inNanoseconds }
     terms = SlotTerms(limit, places: places, revision: .min)
   }
 
   func isSame(as other: CellLimit) -> Bool {
     slots === other.slots && limit == other.limit && places == other.places
-      && timeout == other.timeout
+      && patience == other.patience
   }
 
   /// Takes a free slot for an ordinary call of one unit; nil if that takes more than looking.

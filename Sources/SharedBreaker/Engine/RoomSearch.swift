@@ -19,14 +19,6 @@ struct RoomSearch {
   /// How often a call looks at the policy again because others know a later one.
   private static let mostLooks = 8
 
-  /// What the slots are asked.
-  struct Question {
-    var slots: any CallSlots
-    var claim: CallClaim
-    var terms: SlotTerms
-    var wait: SlotWait?
-  }
-
   init(
     _ engine: Engine, for request: Engine.Request, _ ticket: Ticket, of cell: Cell,
     under inForce: Engine.LimitInForce
@@ -37,26 +29,36 @@ struct RoomSearch {
     self.ticket = ticket
     self.inForce = inForce
     // A probe has a lease, and its time has begun.
-    let timeout = ticket.grant.kind == .probe ? nil : inForce.limit.timeout
-    end = timeout.map { SlotWait.end(ofAtMost: $0) }
+    let patience = ticket.grant.kind == .probe ? nil : inForce.limit.patience
+    end = patience.map { SlotWait.end(ofAtMost: $0) }
   }
 
   /// Whether the caller waits for its turn.
   var isPatient: Bool { end != nil }
 
-  var question: Question {
-    let (asked, engine, cell, limit) = (ticket, engine, cell, inForce.limit)
-    let wait = end.map { end in
-      SlotWait(
-        until: end,
-        while: {
-          // This caller may be the only one to notice a death, and its own turn may be far off.
-          engine.recordLostCalls(of: cell, under: limit)
-          return engine.isStillPermitted(cell, as: asked)
-        }, asleep: request.asleep ?? { $0() })
-    }
-    return Question(
-      slots: inForce.limit.slots, claim: request.claim, terms: inForce.terms, wait: wait)
+  /// How the caller waits; nil if it does not.
+  var wait: SlotWait? {
+    guard let end else { return nil }
+    let (source, engine, cell, limit) = (ticket.source, engine, cell, inForce.limit)
+    return SlotWait(
+      until: end,
+      while: {
+        // This caller may be the only one to notice a death, and its own turn may be far off.
+        engine.recordLostCalls(of: cell, under: limit)
+        return engine.isStillPermitted(cell, from: source)
+      }, asleep: request.asleep)
+  }
+
+  /// Asks the slots for room, and waits for it there if it does not come at once.
+  func enter(_ wait: SlotWait? = nil) -> SlotEntry {
+    inForce.limit.slots.enter(request.claim, inForce.terms, wait: wait)
+  }
+
+  /// The same for a task, which waits without a thread.
+  func queue(
+    _ wait: SlotWait, _ answer: @escaping @Sendable (SlotEntry) -> Void
+  ) -> QueuedCall {
+    inForce.limit.slots.queue(request.claim, inForce.terms, wait: wait, answer)
   }
 
   /// What follows from an answer of the slots.
@@ -86,8 +88,9 @@ struct RoomSearch {
       return try decideAgain(holding: held, mayWait: mayWait)
     case .busy:
       guard isPatient, !isEnding else { return .decided(rejected()) }
-      if !mayWait, ticket.source == .store, !isPermittedFromMemory { return .hasToWait }
-      if engine.isStillPermitted(cell, as: ticket) { return .decided(rejected()) }
+      let isPermitted = ticket.source != .store || engine.isPermittedWithinLimit(cell)
+      if !mayWait, !isPermitted { return .hasToWait }
+      if engine.isStillPermitted(cell, from: ticket.source) { return .decided(rejected()) }
       return try decideAgain(mayWait: mayWait)
     case .unwanted:
       // What was in its way may be gone by now, and its time is not over.
@@ -110,10 +113,6 @@ struct RoomSearch {
   }
 
   private var isEnding: Bool { engine.isEnding.load(ordering: .sequentiallyConsistent) }
-
-  private var isPermittedFromMemory: Bool {
-    engine.isCurrent && cell.word.has(CellWord.permitsWithinLimit)
-  }
 
   /// Gives back the lease of a probe that is not made.
   func giveUp() {
@@ -178,11 +177,10 @@ extension Engine {
     if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
     var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
     guard !search.isPatient else { return nil }
-    let question = search.question
-    let entry = question.slots.enter(question.claim, question.terms)
+    let entry = search.enter()
     if mayRecordLostCalls(of: cell, under: inForce.limit) {
       // A call that may wait records them in its round, before it is made: it may hang as they did.
-      if case .begun(let held) = entry { question.slots.end(held) }
+      if case .begun(let held) = entry { inForce.limit.slots.end(held) }
       letRoundBeDue()
       return nil
     }
@@ -199,9 +197,9 @@ extension Engine {
     if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
     var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
     while true {
-      let question = search.question
-      let entry = question.slots.enter(question.claim, question.terms, wait: question.wait)
-      if question.wait != nil, entry == .busy, Patience.wasInterrupted {
+      Patience.forgetInterruption()
+      let entry = search.enter(search.wait)
+      if search.isPatient, case .busy = entry, Patience.wasInterrupted {
         search.giveUp()
         throw .store(.interruptedWaiting(for: cell.name))
       }
@@ -222,16 +220,15 @@ extension Engine {
     if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
     var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
     while true {
-      let question = search.question
       let entry: SlotEntry
-      if let wait = question.wait {
-        entry = await TaskTurn.wait(for: question, wait)
+      if let wait = search.wait {
+        entry = await TaskTurn.wait(for: search, wait)
         if entry == .busy, Task.isCancelled {
           search.giveUp()
           throw CancellationError()
         }
       } else {
-        entry = question.slots.enter(question.claim, question.terms)
+        entry = search.enter()
       }
       let hasRecorded = recordLostCalls(of: cell, under: search.inForce.limit)
       switch try search.step(after: entry, mayWait: true, hasRecorded: hasRecorded) {
@@ -268,14 +265,12 @@ private final class TaskTurn: Sendable {
 
   /// Suspends the task until it is told; a cancellation ends the wait at once.
   static nonisolated(nonsending) func wait(
-    for question: RoomSearch.Question, _ wait: SlotWait
+    for search: RoomSearch, _ wait: SlotWait
   ) async -> SlotEntry {
     let turn = TaskTurn()
     return await withTaskCancellationHandler {
       await withCheckedContinuation { caller in
-        let call = question.slots.queue(question.claim, question.terms, wait: wait) {
-          caller.resume(returning: $0)
-        }
+        let call = search.queue(wait) { caller.resume(returning: $0) }
         switch call {
         case .answered(let entry): caller.resume(returning: entry)
         case .waiting(let giveUp): turn.begin(giveUp)
