@@ -34,6 +34,18 @@ extension Worker {
     return "\(taken.count)"
   }
 
+  /// `map-files COUNT`: maps its program many times, each as a file of its own, which the kernel closes one after the
+  /// other when it ends the process.
+  static func mapFiles(_ count: Int) -> String {
+    for mapped in 0..<count {
+      let file = unsafe open("/proc/self/exe", O_RDONLY | O_CLOEXEC)
+      defer { close(file) }
+      let address = unsafe mmap(nil, 1, PROT_READ, MAP_PRIVATE, file, 0)
+      if unsafe address == MAP_FAILED { return "\(mapped)" }
+    }
+    return "\(count)"
+  }
+
   /// `rename BYTES`: takes a name that is made of bytes, given as numbers.
   func rename(_ words: [String]) -> String {
     let bytes = words.compactMap { UInt8($0) }

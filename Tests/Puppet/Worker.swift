@@ -115,6 +115,7 @@ final class Worker {
     "job-state": { worker, _ in worker.jobState() },
     "exit": { _, _ in exit(0) },
     "devour": { _, _ in Worker.devour() },
+    "map-files": { _, words in Worker.mapFiles(Int(words[0]) ?? 0) },
     "threads": { _, _ in String(ProcessThreads.count(named: "breaker")) },
     "leave-leader": { worker, _ in worker.leaveLeader() },
     "rename": { worker, words in worker.rename(words) },
