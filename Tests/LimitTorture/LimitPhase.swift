@@ -198,6 +198,9 @@ extension LimitPhase {
   /// More units than any limit, so all that there are.
   static let all = 1_000
 
+  /// How long it may take until all room is free, in nanoseconds.
+  private static let mostRest: Int64 = 3_000_000_000
+
   /// Lets everybody end, and sees that they do.
   private func rest() {
     witness.end()
@@ -222,7 +225,13 @@ extension LimitPhase {
   /// A call that takes all of the limit has room once nothing is under way.
   private func judgeRoom() throws {
     do {
+      let start = Witness.now
       try breaker.claiming(units: Self.all).run {}
+      tally.longestRest = Witness.now - start
+      witness.withReferee { $0.allRoomIsFree() }
+      if tally.longestRest > Self.mostRest {
+        found.append(Violation(.lostRoom, "nothing is under way, but it took time to see that"))
+      }
     } catch BreakerError.rejected {
       let limit = breaker.snapshot().limit
       found.append(Violation(.lostRoom, "nothing is under way, but \(limit as Any)"))
@@ -311,6 +320,9 @@ struct LimitTally {
 
   /// How long it took until lost calls were recorded, in nanoseconds.
   var longestRecord: Int64 = 0
+
+  /// How long it took until all room was free once nothing was under way, in nanoseconds.
+  var longestRest: Int64 = 0
   private var begun = 0
   private var turnedAway = 0
   private var cancelled = 0
@@ -335,6 +347,7 @@ struct LimitTally {
     left.pages += right.pages
     left.lost += right.lost
     left.longestRecord = max(left.longestRecord, right.longestRecord)
+    left.longestRest = max(left.longestRest, right.longestRest)
     left.begun += right.begun
     left.turnedAway += right.turnedAway
     left.cancelled += right.cancelled
@@ -354,6 +367,6 @@ struct LimitTally {
       + " lost calls \(lost), recorded within \(longestRecord / 1_000_000) ms, longest wait \(longestWait / 1_000_000) ms,"
       + " overtaken by \(mostOvertaken), room of the dead \(sorted.count) times in"
       + " \(milliseconds(50)) ms (median), \(milliseconds(99)) ms (99 of 100),"
-      + " \(milliseconds(100)) ms (most)"
+      + " \(milliseconds(100)) ms (most), all of it within \(longestRest / 1_000_000) ms"
   }
 }

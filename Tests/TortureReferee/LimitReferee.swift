@@ -252,6 +252,9 @@ extension LimitReferee {
     if !late.isEmpty { estates = [] }
   }
 
+  /// A call has proved that nobody has any room.
+  package mutating func allRoomIsFree() { estates = [] }
+
   /// Compares the calls that were recorded as lost with those that were; with `areAll`, nobody was killed
   /// who may have noticed them and not recorded them yet.
   package mutating func judge(lostCalls: Int, areAll: Bool) {
