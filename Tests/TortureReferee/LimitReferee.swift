@@ -73,9 +73,6 @@ package struct LimitReferee: Sendable {
   /// How long an ordinary call has waited before it began.
   package private(set) var longestWait: Int64 = 0
 
-  /// How long it took until somebody else had the room of a process that had died, in nanoseconds.
-  package private(set) var handovers: [Int64] = []
-
   /// How many calls were under way when their process was killed, at least and at most.
   package private(set) var lost = (least: 0, most: 0)
 
@@ -237,9 +234,7 @@ extension LimitReferee {
   private mutating func settleEstates(under limit: Int, at now: Int64) {
     var total = unitsUnderWay { _ in true } + estates.reduce(0) { $0 + $1.weight }
     while total > limit, !estates.isEmpty {
-      let estate = estates.removeFirst()
-      total -= estate.weight
-      if let died = estate.died { handovers.append(max(0, now - died)) }
+      total -= estates.removeFirst().weight
     }
     for index in estates.indices where estates[index].died != nil { estates[index].begun += 1 }
     let late = estates.filter { estate in
