@@ -15,7 +15,7 @@ internal import Synchronization
   let mapping: SlotMapping
 
   /// Where the mapping begins, so that a call need not look into it.
-  private let address: UnsafeMutableRawPointer
+  let address: UnsafeMutableRawPointer
   let owners: SlotOwners
 
   /// The row of the breaker.
@@ -66,6 +66,16 @@ internal import Synchronization
     // Rule of order 27: a slot becomes free before it is looked who waits.
     if isAwaited { settle() }
     return true
+  }
+
+  /// How many units are under way.
+  package var usage: SlotUsage {
+    var usage = SlotUsage()
+    for index in 0..<slotExtent {
+      let word = word(ofSlot: index)
+      if !word.isFree { usage[word.priority] += 1 }
+    }
+    return usage
   }
 
   /// Whether somebody may wait for room, so that the end of a call wakes them.
@@ -319,122 +329,5 @@ extension SlotBlock {
     guard unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 else { return false }
     settle()
     return true
-  }
-}
-
-/// The words of a block.
-extension SlotBlock {
-  /// Words of the first lines; those that every call reads are on a line that is seldom written.
-  enum HeaderWord: Int {
-    case gate = 0
-    case revision = 1
-    case tickets = 8
-
-    /// How many slots, and how many places, have ever been in use.
-    case slots = 9
-    case places = 10
-
-    /// When somebody last looked whether owners have ended, on the coarse clock.
-    case lookedAt = 11
-
-    /// How many calls were found lost, as far as that was made known; how many of these the breaker has
-    /// counted for certain; its total without them, shifted by one, and a one; and who was the last owner.
-    case losses = 12
-    case countedLosses = 13
-    case lossBase = 14
-    case lastLost = 15
-
-    /// When somebody who waits last looked for the dead, on the coarse clock.
-    case watchedAt = 32
-
-    /// How many lines of beacons have ever been in use.
-    case beacons = 33
-
-    /// How long callers have waited: a count for each bound, and two words more.
-    case waits = 16
-  }
-
-  enum LineWord: Int {
-    case word = 0
-    case since
-    case units
-    case next
-    case serial
-    case loss
-  }
-
-  enum WaiterWord: Int {
-    case bell = 0
-    case owner
-    case since
-    case units
-
-    /// The process whose bell is rung instead of that of the place, counted from 1; 0 for none.
-    case ringer
-
-    /// When the caller was last known to be awake, on the coarse clock.
-    case awake
-  }
-
-  @inline(__always) func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
-    unsafe self.word(word.rawValue * 8)
-  }
-
-  @inline(__always) func line(_ index: Int, _ word: LineWord) -> UnsafeMutablePointer<UInt64> {
-    // No index is so large that this could overflow.
-    unsafe self.word(
-      SlotFile.offsetOfSlots &+ index &* SlotFile.bytesOfLine &+ word.rawValue &* 8)
-  }
-
-  /// A word of the block, by its offset in bytes.
-  @inline(__always) private func word(_ offset: Int) -> UnsafeMutablePointer<UInt64> {
-    unsafe (address + offset).assumingMemoryBound(to: UInt64.self)
-  }
-
-  @inline(__always) func slot(_ index: Int) -> UnsafeMutablePointer<UInt64> {
-    unsafe line(index, .word)
-  }
-
-  func place(_ index: Int) -> UnsafeMutablePointer<UInt64> {
-    unsafe mapping.word(SlotFile.offsetOfPlaces + index * 8)
-  }
-
-  func waiter(_ index: Int, _ word: WaiterWord) -> UnsafeMutablePointer<UInt64> {
-    unsafe mapping.word(
-      SlotFile.offsetOfWaiters + index * SlotFile.bytesOfLine + word.rawValue * 8)
-  }
-
-  @inline(__always) var gate: GateWord { GateWord(bits: unsafe sb_see(header(.gate))) }
-
-  @inline(__always) func word(ofSlot index: Int) -> SlotWord {
-    SlotWord(bits: unsafe sb_see(slot(index)))
-  }
-  func word(ofPlace index: Int) -> PlaceWord { PlaceWord(bits: unsafe sb_see(place(index))) }
-
-  var slotExtent: Int { min(SlotFile.slotsOfBlock, Int(clamping: unsafe sb_see(header(.slots)))) }
-
-  var placeExtent: Int {
-    min(SlotFile.placesOfBlock, Int(clamping: unsafe sb_see(header(.places))))
-  }
-
-  /// Notes that so many have been in use.
-  func raise(_ word: HeaderWord, to count: Int) { unsafe Self.raise(header(word), to: count) }
-
-  static func raise(_ word: UnsafeMutablePointer<UInt64>, to count: Int) {
-    while true {
-      let found = unsafe sb_see(word)
-      if found >= UInt64(count) { return }
-      if unsafe sb_decide(word, found, UInt64(count)) != 0 { return }
-    }
-  }
-
-  /// How many units are under way.
-  package var usage: SlotUsage {
-    var usage = SlotUsage()
-    for index in 0..<slotExtent {
-      let word = word(ofSlot: index)
-      if !word.isFree { usage[word.priority] += 1 }
-    }
-    return usage
   }
 }

@@ -82,3 +82,110 @@ enum SlotFile {
     unsafe (address + offset).assumingMemoryBound(to: UInt64.self)
   }
 }
+
+/// The words of a block.
+extension SlotBlock {
+  /// Words of the first lines; those that every call reads are on a line that is seldom written.
+  enum HeaderWord: Int {
+    case gate = 0
+    case revision = 1
+    case tickets = 8
+
+    /// How many slots, and how many places, have ever been in use.
+    case slots = 9
+    case places = 10
+
+    /// When somebody last looked whether owners have ended, on the coarse clock.
+    case lookedAt = 11
+
+    /// How many calls were found lost, as far as that was made known; how many of these the breaker has
+    /// counted for certain; its total without them, shifted by one, and a one; and who was the last owner.
+    case losses = 12
+    case countedLosses = 13
+    case lossBase = 14
+    case lastLost = 15
+
+    /// When somebody who waits last looked for the dead, on the coarse clock.
+    case watchedAt = 32
+
+    /// How many lines of beacons have ever been in use.
+    case beacons = 33
+
+    /// How long callers have waited: a count for each bound, and two words more.
+    case waits = 16
+  }
+
+  enum LineWord: Int {
+    case word = 0
+    case since
+    case units
+    case next
+    case serial
+    case loss
+  }
+
+  enum WaiterWord: Int {
+    case bell = 0
+    case owner
+    case since
+    case units
+
+    /// The process whose bell is rung instead of that of the place, counted from 1; 0 for none.
+    case ringer
+
+    /// When the caller was last known to be awake, on the coarse clock.
+    case awake
+  }
+
+  @inline(__always) func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
+    unsafe self.word(word.rawValue * 8)
+  }
+
+  @inline(__always) func line(_ index: Int, _ word: LineWord) -> UnsafeMutablePointer<UInt64> {
+    // No index is so large that this could overflow.
+    unsafe self.word(
+      SlotFile.offsetOfSlots &+ index &* SlotFile.bytesOfLine &+ word.rawValue &* 8)
+  }
+
+  /// A word of the block, by its offset in bytes.
+  @inline(__always) private func word(_ offset: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe (address + offset).assumingMemoryBound(to: UInt64.self)
+  }
+
+  @inline(__always) func slot(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe line(index, .word)
+  }
+
+  func place(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe mapping.word(SlotFile.offsetOfPlaces + index * 8)
+  }
+
+  func waiter(_ index: Int, _ word: WaiterWord) -> UnsafeMutablePointer<UInt64> {
+    unsafe mapping.word(
+      SlotFile.offsetOfWaiters + index * SlotFile.bytesOfLine + word.rawValue * 8)
+  }
+
+  @inline(__always) var gate: GateWord { GateWord(bits: unsafe sb_see(header(.gate))) }
+
+  @inline(__always) func word(ofSlot index: Int) -> SlotWord {
+    SlotWord(bits: unsafe sb_see(slot(index)))
+  }
+  func word(ofPlace index: Int) -> PlaceWord { PlaceWord(bits: unsafe sb_see(place(index))) }
+
+  var slotExtent: Int { min(SlotFile.slotsOfBlock, Int(clamping: unsafe sb_see(header(.slots)))) }
+
+  var placeExtent: Int {
+    min(SlotFile.placesOfBlock, Int(clamping: unsafe sb_see(header(.places))))
+  }
+
+  /// Notes that so many have been in use.
+  func raise(_ word: HeaderWord, to count: Int) { unsafe Self.raise(header(word), to: count) }
+
+  static func raise(_ word: UnsafeMutablePointer<UInt64>, to count: Int) {
+    while true {
+      let found = unsafe sb_see(word)
+      if found >= UInt64(count) { return }
+      if unsafe sb_decide(word, found, UInt64(count)) != 0 { return }
+    }
+  }
+}
