@@ -96,6 +96,19 @@ import Testing
     }
   }
 
+  @Test func `a caller comes into the place of one that was killed, if there is no other`() throws {
+    let stage = try SlotStage()
+    let (block, dead) = (try stage.block(), try stage.block(as: stage.deadProcess))
+    _ = try #require(block.begun(terms: terms))
+    let owner = try #require(dead.owners.register())
+    while dead.arrive(CallClaim(), owner, isBrief: false) != nil {}
+    #expect(block.places.count == SlotFile.placesOfBlock)
+    let terms = SlotTerms(CallLimit(1), places: SlotFile.placesOfBlock, revision: 1)
+    let wait = SlotWait(atMost: .seconds(600)) { false }
+    // Whoever finds a place is asked whether it wants to wait.
+    #expect(block.enter(CallClaim(), terms, wait: wait) == .unwanted)
+  }
+
   @Test func `a caller that no longer wants to wait leaves when it is woken`() throws {
     let stage = try SlotStage()
     let (first, second) = (try stage.block(), try stage.block())

@@ -125,7 +125,7 @@ extension Patience {
   /// How long a wait may sleep before it must ask again whether it is over, as an instant.
   static func nextQuestion(before deadline: Int64) -> Int64 { sb_next_question(deadline) }
 
-  /// Begins a new wait: whether an earlier one of this thread was ended early says nothing about it.
+  /// Forgets whether a wait of this thread was ended early, unless it is part of a longer one.
   package static func forgetInterruption() { if end == .max { sb_forget_interruption() } }
 
   /// Whether a wait of this thread was ended early.

@@ -25,9 +25,9 @@ internal import Synchronization
   private let isNews = Atomic(true)
 
   /// A beacon in a part of a file that stays mapped; it is never lit if there is none.
-  init(in part: UnsafeMutableRawPointer?, of file: FileIdentity) {
+  init(in part: UnsafeMutableRawPointer?, of file: SharedFile) {
     unsafe self.part = part
-    self.file = UInt32(truncatingIfNeeded: file.inode ^ file.inode >> 32)
+    self.file = sb_number_of_file(file.descriptor)
   }
 
   // The thread that keeps the line goes on doing so: the next store of this process uses it.

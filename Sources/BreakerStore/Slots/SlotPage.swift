@@ -112,7 +112,7 @@ package final class SlotPage: Sendable {
         state.blocks[id] = SlotBlock(
           mapping, owners, of: id, number: ProcessSlots.number(ofBreaker: id, in: file.identity),
           beacon: unsafe SlotBeacon(
-            in: ProcessSlots.beacons(ofBlock: index, in: file), of: file.identity))
+            in: ProcessSlots.beacons(ofBlock: index, in: file), of: file))
       }
       return state.blocks[id]
     }

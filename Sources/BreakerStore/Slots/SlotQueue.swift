@@ -149,7 +149,7 @@ extension SlotBlock {
   func arrive(
     _ claim: CallClaim, _ own: UInt64, isBrief: Bool, ringing ringer: Int? = nil
   ) -> Caller? {
-    guard let index = claimPlace(own) else { return nil }
+    guard let index = claimPlace(own) ?? claimPlaceOfTheDead(own) else { return nil }
     unsafe sb_set(waiter(index, .ringer), UInt64(clamping: ringer.map { $0 + 1 } ?? 0))
     unsafe sb_set(waiter(index, .owner), own)
     unsafe sb_set(waiter(index, .units), UInt64(clamping: claim.units))
@@ -175,6 +175,12 @@ extension SlotBlock {
       if unsafe sb_decide(place(index), 0, PlaceWord(claimedBy: own).bits) != 0 { return index }
     }
     return nil
+  }
+
+  private func claimPlaceOfTheDead(_ own: UInt64) -> Int? {
+    // Another caller may just have freed what they had.
+    _ = lookForTheDead()
+    return claimPlace(own)
   }
 
   private func raiseFlag(_ priority: CallPriority) {
@@ -214,8 +220,9 @@ extension SlotBlock {
   /// Whether a caller that has arrived is one of so many who may wait.
   func hasPlace(for caller: Caller, among places: Int) -> Bool {
     if waiting(before: caller) < places { return true }
-    // Those who came before it may have been killed.
-    return lookForTheDead() && waiting(before: caller) < places
+    // Those who came before it may have been killed, and another caller may just have freed what they had.
+    _ = lookForTheDead()
+    return waiting(before: caller) < places
   }
 
   /// How many waited when a caller arrived.

@@ -182,7 +182,7 @@ extension SlotPage {
       found.filter { $0.1 == nil }.map { ($0.0, SlotState()) }, uniquingKeysWith: { $1 })
     // Nobody takes anything in a copy, so it needs no number of its own.
     for (id, block) in blocks {
-      let beacon = unsafe SlotBeacon(in: nil, of: file.identity)
+      let beacon = unsafe SlotBeacon(in: nil, of: file)
       states[id] = SlotBlock(block, owners, of: id, number: 0, beacon: beacon).state(at: now)
     }
     return states

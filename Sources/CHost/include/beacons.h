@@ -20,6 +20,9 @@ typedef struct sb_beacon {
   uint32_t file;
 } sb_beacon;
 
+// A number by which an open file is told from its copies, also where they get its inode once it is gone.
+uint32_t sb_number_of_file(int descriptor);
+
 // Lights a beacon that nobody else keeps, for as long as this thread lives. Returns whether it did.
 int sb_light(sb_beacon *beacon, uint64_t owner, uint32_t file);
 

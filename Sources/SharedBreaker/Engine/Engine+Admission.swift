@@ -121,7 +121,7 @@ extension Engine {
   }
 
   /// The word by which a breaker permits calls for which there is room; nil if it takes more than memory to
-  /// decide on a call, or if it has no limit.
+  /// decide on a call, or if the breaker has no limit.
   @inline(__always) func wordWithinLimit(of cell: Cell) -> CellWord? {
     guard !isRoundDue(inSecond: second), isCurrent else { return nil }
     let word = cell.word

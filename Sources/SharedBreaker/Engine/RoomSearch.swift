@@ -45,11 +45,14 @@ struct RoomSearch {
       while: {
         // This caller may be the only one to notice a death, and its own turn may be far off.
         engine.recordLostCalls(of: cell, under: limit)
-        return engine.isStillPermitted(cell, from: source)
+        guard engine.isStillPermitted(cell, from: source) else { return false }
+        // If a wait for the store was ended early meanwhile, this one goes on.
+        Patience.forgetInterruption()
+        return true
       }, asleep: request.asleep)
   }
 
-  /// Asks the slots for room, and waits for it there if it does not come at once.
+  /// Asks the slots for room, and waits for it as `wait` says, or not at all without one.
   func enter(_ wait: SlotWait? = nil) -> SlotEntry {
     inForce.limit.slots.enter(request.claim, inForce.terms, wait: wait)
   }
