@@ -39,7 +39,7 @@ final class LimitPhase {
     self.directory = directory
     own = SharedStore(
       path: directory.file("breakers.db"),
-      options: StoreOptions(lockTimeout: .seconds(600), onStoreFailure: .throw))
+      options: StoreOptions(lockTimeout: .seconds(1), onStoreFailure: .throw))
     let policy = try BreakerPolicy(
       words: "max-concurrent=\(LimitPlan.limit) queue=\(plan.places)"
         + " queue-timeout=\(plan.patience) lost-calls=failure max-failures=1000000"
@@ -59,7 +59,7 @@ final class LimitPhase {
       let program = BuiltProducts.path(of: "limit-torture")
       commanders.append(try start(program, "commander", named: "c\(number)", habit))
     }
-    let dead = RoomOfTheDead(of: "api", in: own)
+    let dead = RoomOfTheDead(of: "api", inStoreAt: store)
     let end = Witness.now + Int64(plan.seconds) * 1_000_000_000
     while Witness.now < end {
       usleep(plan.nextPause())
@@ -125,8 +125,27 @@ extension LimitPhase {
   private func change(to limit: Int) throws {
     tally.changes += 1
     witness.withReferee { $0.limitWillChange(to: limit, at: Witness.now) }
-    try breaker.overridePolicy(set: [.maxConcurrent: "\(limit)"])
+    try override(.maxConcurrent, "\(limit)")
     witness.withReferee { $0.limitHasChanged(at: Witness.now) }
+  }
+
+  /// Changes the policy, and lets those go on meanwhile that were stopped while they held the store.
+  private func override(_ key: PolicyKey, _ value: String) throws {
+    let end = Witness.now + 600_000_000_000
+    while try !hasOverridden(key, value, isLast: Witness.now >= end) {
+      resume(before: Witness.now)
+    }
+  }
+
+  /// Changes the policy once; false if the store is held, and this is not the last attempt.
+  private func hasOverridden(_ key: PolicyKey, _ value: String, isLast: Bool) throws -> Bool {
+    do {
+      try breaker.overridePolicy(set: [key: value])
+      return true
+    } catch {
+      guard case .store(let trouble) = error, trouble.kind == .busy, !isLast else { throw error }
+      return false
+    }
   }
 
   private func kill(_ number: Int) throws {
@@ -258,7 +277,7 @@ extension LimitPhase {
   private func judgeOrder() throws {
     try change(to: 1 + plan.reserved)
     // All of them have to start before the first one gives up.
-    try breaker.overridePolicy(set: [.queueTimeout: "1h"])
+    try override(.queueTimeout, "1h")
     for attempt in 0..<10 {
       let came = try lineUp("q\(attempt)n")
       let isInOrder = witness.withReferee { $0.beganInOrder(came) }

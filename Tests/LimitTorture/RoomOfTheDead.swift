@@ -5,8 +5,8 @@ import TestSupport
 
 /// For how long calls of processes that have ended keep room that others wait for.
 ///
-/// A thread looks every few milliseconds, without taking part. So a time is as long as that on a busy host, and
-/// the time until the thread gets a processor is in it.
+/// A thread checks that every few milliseconds, through a store that makes no calls and so takes no part in the
+/// limit. No time is more exact than that, and on a busy host each includes the wait for a processor.
 final class RoomOfTheDead {
   private let times: Guarded<Times>
   private let thread = Threads()
@@ -17,25 +17,27 @@ final class RoomOfTheDead {
     var nanoseconds: [Int64] = []
     var isOver = false
 
-    mutating func see(_ left: Set<Int32>, at now: Int64) {
+    mutating func see(_ left: Set<Int32>, isWanted: Bool, at now: Int64) {
       for (process, start) in since where !left.contains(process) {
         nanoseconds.append(now - start)
         since[process] = nil
       }
-      for process in left where since[process] == nil { since[process] = now }
+      if !isWanted { since = [:] }
+      for process in left where isWanted && since[process] == nil { since[process] = now }
     }
   }
 
-  init(of name: String, in store: SharedStore) {
+  init(of name: String, inStoreAt path: String) {
     let times = Guarded(Times())
     self.times = times
     thread.start {
+      let store = SharedStore(path: path)
+      defer { store.close() }
       while !times.withLock({ $0.isOver }) {
-        let limit = (try? store.snapshot(of: name))?.limit
-        let isWanted = limit.map { !$0.waiters.allSatisfy(\.isOwnerGone) } ?? false
-        let left = Set((limit?.calls ?? []).filter(\.isOwnerGone).compactMap(\.pid))
-        times.withLock { times in
-          if isWanted { times.see(left, at: Witness.now) } else { times.since = [:] }
+        if let limit = (try? store.snapshot(of: name))?.limit {
+          let left = Set(limit.calls.filter(\.isOwnerGone).compactMap(\.pid))
+          let isWanted = !limit.waiters.allSatisfy(\.isOwnerGone)
+          times.withLock { $0.see(left, isWanted: isWanted, at: Witness.now) }
         }
         usleep(3_000)
       }
