@@ -138,6 +138,15 @@ extension Breaker {
   func begin(probeTimeout: Duration? = nil) throws(BreakerError) -> Ticket {
     // First, because most calls under a limit are permitted here.
     if let ticket = engine.takeRoom(on: cell, claim) { return ticket }
+    return try beginWithCare(probeTimeout)
+  }
+
+  /// Asks for a permit that `takeRoom` has not given.
+  ///
+  /// It is a function of its own, so that the code of limited calls stays short.
+  @inline(never) private func beginWithCare(
+    _ probeTimeout: Duration?
+  ) throws(BreakerError) -> Ticket {
     let call = enterHealthy()
     if call.isPermitted { return Ticket(call) }
     if let rejection = engine.rejectFromMemory(cell) {
