@@ -27,10 +27,10 @@ final class SlotWatch: Sendable {
 
   /// How often at most the host looks for the dead, and how often without believing locks.
   static let freshness: Int64 = 40_000_000
+  ///
+  /// Beacons that are lit do not tell all: that of a thread which runs another program by execve(2), and is not
+  /// the first of its process, is never put out, because the kernel gives it another number before it looks.
   fileprivate static let round: Int64 = 1_000_000_000
-
-  /// How often where beacons tell of every end: only damaged memory can be the reason to look.
-  fileprivate static let longRound: Int64 = 10_000_000_000
 
   /// How long the others wait for one whose turn it is.
   private static let absence: Int64 = 100_000_000
@@ -117,7 +117,7 @@ extension SlotBlock {
   /// Frees what owners have that have ended, for a caller that finds no room; false if there is nothing.
   func lookForTheDead() -> Bool {
     var vigil = Vigil()
-    if see(&vigil).isLit { return isTurn(.lookedAt, every: SlotWatch.longRound) && freeTheDead() }
+    if see(&vigil).isLit { return isTurn(.lookedAt, every: SlotWatch.round) && freeTheDead() }
     return watch.look { freeTheDead() }
   }
 
@@ -176,7 +176,7 @@ extension SlotBlock {
       let isThorough = isTurn(.lookedAt, every: SlotWatch.round)
       return freeTheDead(believingLocks: !isThorough)
     }
-    return isWatched && isTurn(.lookedAt, every: SlotWatch.longRound) && freeTheDead()
+    return isWatched && isTurn(.lookedAt, every: SlotWatch.round) && freeTheDead()
   }
 
   /// Those who look after all others that wait: the last one to be served, and the last one of another
