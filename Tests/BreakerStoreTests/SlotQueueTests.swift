@@ -89,7 +89,7 @@ import Testing
         block.untilWaiting(number + 1)
       }
       if answer == .unwanted { for waiter in waiters { waiter.kill() } }
-      // Whoever finds a place is asked whether it wants to wait.
+      // A caller that finds a place is asked whether it wants to wait.
       #expect(block.enter(CallClaim(), terms, wait: wait) == answer)
       for waiter in waiters { waiter.kill() }
       while !block.places.isEmpty { _ = block.lookForOneWhoEnds() }
@@ -105,7 +105,7 @@ import Testing
     #expect(block.places.count == SlotFile.placesOfBlock)
     let terms = SlotTerms(CallLimit(1), places: SlotFile.placesOfBlock, revision: 1)
     let wait = SlotWait(atMost: .seconds(600)) { false }
-    // Whoever finds a place is asked whether it wants to wait.
+    // A caller that finds a place is asked whether it wants to wait.
     #expect(block.enter(CallClaim(), terms, wait: wait) == .unwanted)
   }
 

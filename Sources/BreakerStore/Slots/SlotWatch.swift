@@ -25,11 +25,13 @@ final class SlotWatch: Sendable {
   private static let tick: Int64 = 50_000_000
   private static let second: Int64 = 1_000_000_000
 
-  /// How often at most the host looks for the dead, and how often without believing locks.
+  /// The shortest time between two looks on the host that believe locks.
   static let freshness: Int64 = 40_000_000
+
+  /// The shortest time between two looks on the host that do not, though all beacons may be lit.
   ///
-  /// Beacons that are lit do not tell all: that of a thread which runs another program by execve(2), and is not
-  /// the first of its process, is never put out, because the kernel gives it another number before it looks.
+  /// The beacon of a thread that calls execve(2), and is not the first of its process, stays lit: the kernel gives
+  /// the thread another number before it puts its beacons out.
   fileprivate static let round: Int64 = 1_000_000_000
 
   /// How long the others wait for one whose turn it is.
