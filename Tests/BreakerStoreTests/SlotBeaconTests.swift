@@ -185,6 +185,20 @@ import Testing
     }
   }
 
+  @Test func `a slot is free after its process has become another program, from any of its threads`()
+    throws
+  {
+    let stage = try SlotStage()
+    let puppet = try SlotPuppet(stage)
+    #expect(try puppet.ask("slot-exec 1") == "begun")
+    // The kernel puts out no beacon that such a thread has lit, unless it is the first of its process.
+    let waiter = try SlotPuppet(stage)
+    #expect(try waiter.ask("slot-wait 1 8 600000") == "begun")
+    #expect(ProcFile.text("/proc/\(puppet.pid)/comm") == "cat")
+    // No call was lost: it ended with its program.
+    #expect(try stage.block().uncountedLosses(of: 1, in: 0)?.calls == 0)
+  }
+
   @Test func `no beacon is lit in a copy of the file, where nobody would put it out`() throws {
     let stage = try SlotStage()
     let puppet = try SlotPuppet(stage)

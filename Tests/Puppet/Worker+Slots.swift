@@ -23,6 +23,23 @@ extension Worker {
     return begun.count.load(ordering: .relaxed) == 1 ? "begun" : "busy"
   }
 
+  /// `slot-exec LIMIT`: begins a call that does not wait, in a thread that becomes `cat` once somebody waits.
+  func becomeAnotherProgram(_ words: [String]) throws -> String {
+    guard let block = slotBlock(), let limit = number(words, 0) else { return "error no slots" }
+    let begun = Begun()
+    Threads().start {
+      let terms = SlotTerms(CallLimit(limit), places: 8, revision: 1)
+      guard case .begun = block.enter(CallClaim(), terms, wait: nil) else { return }
+      begun.count.store(1, ordering: .releasing)
+      while !block.isAwaited { usleep(1_000) }
+      var arguments = unsafe [strdup("cat"), nil]
+      unsafe execv("/bin/cat", &arguments)
+      abort()
+    }
+    while begun.count.load(ordering: .acquiring) == 0 { usleep(1_000) }
+    return "begun"
+  }
+
   /// `slot-look`: does what a process does once a second.
   func lookAroundSlots() -> String {
     slotBlock()?.lookAround()

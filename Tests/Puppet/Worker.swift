@@ -100,6 +100,7 @@ final class Worker {
     },
     "slot-begin": { worker, words in worker.beginSlot(words) },
     "slot-wait": { worker, words in worker.waitForSlot(words) },
+    "slot-exec": { worker, words in try worker.becomeAnotherProgram(words) },
     "slot-begin-thread": { worker, words in worker.beginSlotInThread(words) },
     "slot-look": { worker, _ in worker.lookAroundSlots() },
     "slot-end": { worker, _ in worker.endSlot() },
