@@ -361,8 +361,7 @@ extension MemorySlotTable {
     let end = min(wait.until, Patience.monotonicNanoseconds() + Self.tick)
     var isWoken = true
     lock.unlock()
-    let asleep = wait.asleep ?? { $0() }
-    asleep {
+    wait.sleeping {
       lock.withLock { if table?.due != ticket { isWoken = sleeper.wait(lock, until: end) } }
     }
     lock.lock()

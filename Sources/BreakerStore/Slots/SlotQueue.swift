@@ -11,7 +11,7 @@ package struct SlotWait: Sendable {
   let isWanted: @Sendable () -> Bool
 
   /// Runs a body in which the thread sleeps; nil if that takes nothing else.
-  let asleep: (@Sendable (() -> Void) -> Void)?
+  private let asleep: (@Sendable (() -> Void) -> Void)?
 
   package init(
     atMost timeout: Duration, while isWanted: @escaping @Sendable () -> Bool = { true }
@@ -33,6 +33,11 @@ package struct SlotWait: Sendable {
   var refusal: SlotEntry? {
     if Patience.isOver(at: until) { return .busy }
     return isWanted() ? nil : .unwanted
+  }
+
+  /// Runs a body in which the thread sleeps, with all that the caller wants done around it.
+  func sleeping(_ body: () -> Void) {
+    if let asleep { asleep(body) } else { body() }
   }
 
   /// When a wait that begins now and lasts at most so many nanoseconds ends.
@@ -106,11 +111,7 @@ extension SlotBlock {
       isRung = false
       guard let nextLook = vigil.sleep(until: nextLook) else { continue }
       let end = min(wait.until, nextLook)
-      if let asleep = wait.asleep {
-        asleep { isRung = unsafe vigil.keep(at: bell, heard, until: end) }
-      } else {
-        isRung = unsafe vigil.keep(at: bell, heard, until: end)
-      }
+      wait.sleeping { isRung = unsafe vigil.keep(at: bell, heard, until: end) }
     }
   }
 
