@@ -1,10 +1,6 @@
 #define _GNU_SOURCE
 #include "waiting.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <sqlite3.h>
-#include <stddef.h>
 #include <time.h>
 
 static __thread struct {
@@ -82,85 +78,4 @@ int sb_pause(int64_t nanoseconds) {
     left -= part;
   }
   return SB_WAIT_GOES_ON;
-}
-
-// SQLite sleeps here while the index of the log is being made or recovered: up to a hundred times
-// in one attempt to read, for a third of a second towards the end and for ten seconds in all. It
-// knows no other bound, so no sleep is long, and none begins when the waits of the thread are over.
-// The attempts that are left then take no time, and SQLite gives up by itself.
-static int sleep_patiently(sqlite3_vfs *vfs, int microseconds) {
-  (void)vfs;
-  enum { longest = 5000 };
-  int64_t part = microseconds < longest ? microseconds : longest;
-  if (sb_pause(part * 1000) != SB_WAIT_GOES_ON) sched_yield();
-  return microseconds;
-}
-
-static sqlite3_vfs *usual;
-
-static int open_usually(
-    sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags, int *flags_out) {
-  (void)vfs;
-  return usual->xOpen(usual, name, file, flags, flags_out);
-}
-
-static int delete_usually(sqlite3_vfs *vfs, const char *name, int syncs_directory) {
-  (void)vfs;
-  return usual->xDelete(usual, name, syncs_directory);
-}
-
-static int access_usually(sqlite3_vfs *vfs, const char *name, int flags, int *result) {
-  (void)vfs;
-  return usual->xAccess(usual, name, flags, result);
-}
-
-static int full_path_usually(sqlite3_vfs *vfs, const char *name, int size, char *out) {
-  (void)vfs;
-  return usual->xFullPathname(usual, name, size, out);
-}
-
-static int randomness_usually(sqlite3_vfs *vfs, int size, char *out) {
-  (void)vfs;
-  return usual->xRandomness(usual, size, out);
-}
-
-static int last_error_usually(sqlite3_vfs *vfs, int size, char *out) {
-  (void)vfs;
-  return usual->xGetLastError(usual, size, out);
-}
-
-static int time_usually(sqlite3_vfs *vfs, double *days) {
-  (void)vfs;
-  return usual->xCurrentTime(usual, days);
-}
-
-static pthread_once_t register_once = PTHREAD_ONCE_INIT;
-static sqlite3_vfs patient;
-
-// It does everything as the usual VFS does, except for the sleeping. It is not the default, so other
-// users of SQLite in this process do not get it. The usual one is asked under its own address, behind
-// which there may be more than SQLite knows of.
-static void register_patient(void) {
-  usual = sqlite3_vfs_find(NULL);
-  if (!usual) return;
-  patient = (sqlite3_vfs){
-      .iVersion = 1,
-      .szOsFile = usual->szOsFile,
-      .mxPathname = usual->mxPathname,
-      .zName = "shared-breaker",
-      .xOpen = open_usually,
-      .xDelete = delete_usually,
-      .xAccess = access_usually,
-      .xFullPathname = full_path_usually,
-      .xRandomness = randomness_usually,
-      .xSleep = sleep_patiently,
-      .xCurrentTime = time_usually,
-      .xGetLastError = last_error_usually,
-  };
-  if (sqlite3_vfs_register(&patient, 0) != SQLITE_OK) patient.zName = NULL;
-}
-
-const char *sb_patient_vfs(void) {
-  pthread_once(&register_once, register_patient);
-  return patient.zName;
 }

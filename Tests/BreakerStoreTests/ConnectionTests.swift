@@ -44,4 +44,24 @@ import Testing
     // Another connection can write now.
     _ = try Holder(stage.store, "BEGIN IMMEDIATE")
   }
+
+  /// A writer that lost SQLite's lock, and then its processor between the two copies of the index's header.
+  @Test func `a process that reads does not recover the index while another one writes`() throws {
+    let stage = try Stage()
+    // It keeps the index in use, so the next one does not begin a new one.
+    let user = try stage.puppet()
+    #expect(try user.ask("run fail") == "failed")
+    let index = stage.store + "-shm"
+    let whole = try Array(Files.read(index)[..<96])
+    let torn = whole[..<48] + Array(repeating: 0, count: 48)
+    let log = try LogFile(path: stage.store + "-wal", mayWrite: true)
+    #expect(!log.isClaimedByOthers())
+    try Files.overwrite(index, Array(torn))
+    #expect(try stage.puppet("lock-timeout=50").ask("snapshot").contains(" failures=0 "))
+    #expect(try Files.read(index)[..<96] == torn)
+    try Files.overwrite(index, whole)
+    log.giveBackClaim()
+    #expect(try user.ask("snapshot").contains(" failures=1 "))
+    #expect(try stage.puppet().ask("snapshot").contains(" failures=1 "))
+  }
 }

@@ -185,9 +185,7 @@ import Testing
     }
   }
 
-  @Test func `a slot is free after its process has become another program, from any of its threads`()
-    throws
-  {
+  @Test func `a slot is free after any thread of its process has become another program`() throws {
     let stage = try SlotStage()
     let puppet = try SlotPuppet(stage)
     #expect(try puppet.ask("slot-exec 1") == "begun")

@@ -29,9 +29,9 @@ import Testing
     }
     let total = 4 * each + rounds(100)
     let last = try stage.puppet()
-    #expect(try last.ask("health") == "connected")
     let snapshot = try last.ask("snapshot")
     #expect(snapshot.contains(" failures=\(total) "), "\(snapshot)")
+    #expect(try last.ask("health") == "connected")
     #expect(try Database.integrity(stage.store) == "ok")
   }
 }

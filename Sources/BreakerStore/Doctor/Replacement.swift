@@ -107,8 +107,7 @@ enum SetAside {
   static func lock(_ place: StoreSite, lockTimeout: Duration) throws(StoreError) -> Connection? {
     do throws(StoreError) {
       let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
-      connection.log = LogOwner.log(beside: place.path, mayWrite: true)
-      try connection.beginAlone()
+      try connection.execute("BEGIN IMMEDIATE")
       return connection
     } catch {
       guard error.kind == .corrupt || error.kind == .notAStore else { throw error }

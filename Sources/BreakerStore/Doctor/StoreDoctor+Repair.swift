@@ -120,7 +120,7 @@ extension StoreDoctor {
     let place = try StoreSite(path)
     let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
     try OpenStore.setUp(connection)
-    connection.log = LogOwner.log(beside: place.path, mayWrite: true)
+    connection.claim(on: LogOwner.log(beside: place.path, mayWrite: true))
     try connection.write { () throws(StoreError) in
       let damage = try RowExamination(reader: connection).damage()
       try connection.execute(

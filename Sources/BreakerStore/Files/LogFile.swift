@@ -61,6 +61,11 @@ extension LogFile {
       || sb_is_held(descriptor, own + 1, LogMark.boots) != 0
   }
 
+  /// Lets a connection take the claim wherever SQLite takes its lock to write.
+  func claim(for connection: OpaquePointer) {
+    _ = unsafe sb_claim_to_write(connection, descriptor, LogMark.writing)
+  }
+
   /// Claims the right to write, which only one open file has at a time.
   ///
   /// - Returns: Whether another one has it; false if this user may not claim it at all.

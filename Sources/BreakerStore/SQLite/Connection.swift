@@ -19,12 +19,26 @@ extension SQLiteStorage {
   /// The store's header; nil until it is known.
   var header: StoreHeader?
 
-  /// The log on which to claim the right to write; nil while SQLite's own lock must be enough.
-  var log: LogFile?
+  /// The log on which SQLite's lock to write is claimed too; nil while that lock must be enough.
+  ///
+  /// The lock alone is not enough. The process loses it without notice when any of its code closes a
+  /// descriptor of the log's index (sqlite.org/howtocorrupt.html, 2.2). Another process could then write at
+  /// the same time, or recover the index as it is read and lose what was written meanwhile. The claim
+  /// belongs to the open log, so it outlasts that.
+  private(set) var log: LogFile?
 
   /// Opens an existing file; a symbolic link at its path is refused.
-  convenience init(path: String, lockTimeout: Duration) throws(StoreError) {
+  ///
+  /// - Parameters:
+  ///   - path: The path of the file.
+  ///   - lockTimeout: How long it waits for others.
+  ///   - log: The log of the file, if it is open already.
+  /// - Throws: Why the file cannot be opened.
+  convenience init(
+    path: String, lockTimeout: Duration, log: LogFile? = nil
+  ) throws(StoreError) {
     try self.init(path, as: path, SQLITE_OPEN_READWRITE, lockTimeout: lockTimeout)
+    claim(on: log ?? LogOwner.log(beside: path, mayWrite: true))
   }
 
   /// Opens an existing file without creating or changing any file (sqlite.org/uri.html).
@@ -40,6 +54,7 @@ extension SQLiteStorage {
     try self.init(
       path, as: "\(uri)?\(way)", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, lockTimeout: lockTimeout)
     isImmutable = way == Self.immutable
+    if !isImmutable { claim(on: LogOwner.log(beside: path, mayWrite: true)) }
   }
 
   /// The `way` that reads the file alone, without its log and without a lock.
@@ -51,7 +66,7 @@ extension SQLiteStorage {
     self.path = path
     var opened: OpaquePointer?
     let flags = access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
-    let code = unsafe sqlite3_open_v2(name, &opened, flags, sb_patient_vfs())
+    let code = unsafe sqlite3_open_v2(name, &opened, flags, sb_vfs())
     guard code == SQLITE_OK, let opened = unsafe opened else {
       let message = unsafe opened.map { unsafe String(cString: sqlite3_errmsg($0)) } ?? ""
       let system = unsafe opened.map { unsafe sqlite3_system_errno($0) } ?? 0
@@ -71,6 +86,13 @@ extension SQLiteStorage {
     // Finalized first. Otherwise the connection would outlive the busy handler that it calls.
     statements = []
     unsafe sqlite3_close_v2(handle)
+  }
+
+  /// Claims the right to write on a log from now on, if there is one yet.
+  func claim(on log: LogFile?) {
+    guard let log else { return }
+    unsafe log.claim(for: handle)
+    self.log = log
   }
 
   /// The header to read rows by.
@@ -147,32 +169,16 @@ extension SQLiteStorage {
   /// A transaction that reads before it writes would fail at once if another process had written in
   /// between, however long it was prepared to wait.
   func write<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
-    try writingAlone { () throws(StoreError) in try transaction(.begin, body) }
+    try transaction(.begin, body)
   }
 
-  /// Begins a transaction that holds the write lock until this connection is closed.
-  func beginAlone() throws(StoreError) {
-    try claim()
-    try execute("BEGIN IMMEDIATE")
-  }
-
-  /// Runs a body that takes SQLite's write lock while no other program of this version can.
-  ///
-  /// SQLite's lock alone is not enough. The process loses it without notice when any of its code
-  /// closes a descriptor of the log's index (sqlite.org/howtocorrupt.html, 2.2), and another process
-  /// would write at the same time. The claim belongs to the open log, so it outlasts that.
-  func writingAlone<Result>(
-    _ body: () throws(StoreError) -> Result
-  ) throws(StoreError) -> Result {
-    try claim()
+  /// Runs a body with the claim to write already taken, which SQLite does not wait for.
+  func claiming<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
+    if let log, !patience.outlasts(log.isClaimedByOthers) {
+      throw error(SQLITE_BUSY, during: "be changed")
+    }
     defer { log?.giveBackClaim() }
     return try body()
-  }
-
-  /// Claims the right to write; the claim is given back with the log at the latest.
-  private func claim() throws(StoreError) {
-    guard let log, !patience.outlasts(log.isClaimedByOthers) else { return }
-    throw StoreError(sqlite: SQLITE_BUSY, during: "be changed", message: "", system: 0, path: path)
   }
 
   /// Runs `body` on one snapshot of the file.

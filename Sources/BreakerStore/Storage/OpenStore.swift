@@ -61,10 +61,15 @@ internal import CSQLite
     // Checked once they are open, because another process may have created a file before SQLite did.
     try PlantedFile.refuse(self.path, in: directory)
     try claimed.verify()
-    logFile = try LogFile(path: self.path + StoreFile.logSuffix, mayWrite: true)
+    let logPath = self.path + StoreFile.logSuffix
+    if let log = writer.log, log.isAt(logPath) {
+      logFile = log
+    } else {
+      logFile = try LogFile(path: logPath, mayWrite: true)
+      writer.claim(on: logFile)
+    }
     try files.mark(logFile)
     files.hold()
-    writer.log = logFile
     self.lockTimeout = lockTimeout
     log = LogLength(
       pageSize: try writer.integer("PRAGMA page_size"),
@@ -112,7 +117,7 @@ internal import CSQLite
   ///   found others than the writer.
   func reader() throws(StoreError) -> Connection? {
     if let aside { return aside }
-    let opened = try Connection(path: path, lockTimeout: lockTimeout)
+    let opened = try Connection(path: path, lockTimeout: lockTimeout, log: logFile)
     // SQLite opens what it may not write for reading alone; then nothing could move the log's pages.
     guard opened.isReadOnly == writer.isReadOnly else { throw StoreError.denied(path) }
     try OpenStore.setUp(opened)
@@ -185,13 +190,11 @@ internal import CSQLite
         () throws(StoreError) in
         do throws(StoreError) {
           guard let reader = try reader() else { return false }
-          return try writer.writingAlone { () throws(StoreError) in
-            try writer.statement(.begin).run()
-            return movePages(with: reader)
-          }
+          try writer.statement(.begin).run()
+          return movePages(with: reader)
         } catch {
           guard error.isDenial else { throw error }
-          return try writer.writingAlone { () throws(StoreError) in movePagesAsWriter() }
+          return try writer.claiming { () throws(StoreError) in movePagesAsWriter() }
         }
       }
     } catch {

@@ -20,6 +20,14 @@ int sb_delete_wal_on_close(sqlite3 *db);
 // The start of SQLite's own mapping of the WAL-index, or NULL if it has none.
 const void *sb_wal_index(sqlite3 *db);
 
+// The name of our VFS of SQLite; NULL for the usual one, if there is no memory. It sleeps as long as
+// the waits of the thread go on, and takes a claim wherever SQLite locks a store to write.
+const char *sb_vfs(void);
+
+// Lets a connection that was opened by our VFS claim a byte of an open log, from now on, together with
+// SQLite's lock; -1 for no log. The log must stay open as long. Returns a result code of SQLite.
+int sb_claim_to_write(sqlite3 *db, int log, int64_t byte);
+
 // Sets `moved` to 1 if the path no longer names the file that the connection has open, and to 0 if
 // it does. Returns a result code of SQLite.
 int sb_has_moved(sqlite3 *db, int *moved);

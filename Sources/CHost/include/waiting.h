@@ -34,6 +34,3 @@ int sb_is_interruptible(void);
 // Whether a wait of this thread was interrupted since this was last forgotten.
 int sb_was_interrupted(void);
 void sb_forget_interruption(void);
-
-// The name of SQLite's VFS that sleeps as above; NULL for the usual one, if there is no memory.
-const char *sb_patient_vfs(void);

@@ -1,0 +1,142 @@
+#define _GNU_SOURCE
+#include "chost.h"
+#include "waiting.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stddef.h>
+
+// SQLite sleeps here while the index of the log is being made or recovered: up to a hundred times
+// in one attempt to read, for a third of a second towards the end and for ten seconds in all. It
+// knows no other bound, so no sleep is long, and none begins when the waits of the thread are over.
+// The attempts that are left then take no time, and SQLite gives up by itself.
+static int sleep_patiently(sqlite3_vfs *vfs, int microseconds) {
+  (void)vfs;
+  enum { longest = 5000 };
+  int64_t part = microseconds < longest ? microseconds : longest;
+  if (sb_pause(part * 1000) != SB_WAIT_GOES_ON) sched_yield();
+  return microseconds;
+}
+
+static sqlite3_vfs *usual;
+
+// The bytes of an open file that belong to the usual VFS, with those that align what follows them.
+static int part_of_usual(void) {
+  enum { alignment = _Alignof(max_align_t) };
+  return (usual->szOsFile + alignment - 1) / alignment * alignment;
+}
+
+// What follows the usual VFS's part of an open file: its methods, ours, and the log on which to claim
+// the right to write.
+typedef struct {
+  const sqlite3_io_methods *usual;
+  sqlite3_io_methods methods;
+  int log;
+  int64_t byte;
+} claiming_file;
+
+static claiming_file *claiming(sqlite3_file *file) {
+  return (claiming_file *)((char *)file + part_of_usual());
+}
+
+// SQLite locks the first byte to write, and to recover the index of a log in which it finds no valid
+// header. A process loses that lock without notice when any of its code closes a descriptor of the
+// index, so the claim, which lasts, goes with it. Of the connections of one process, which share the
+// claim, only the one that has SQLite's lock has a claim to give back.
+static int lock_with_claim(sqlite3_file *file, int first, int count, int flags) {
+  claiming_file *own = claiming(file);
+  int is_to_write = first == 0 && flags & SQLITE_SHM_EXCLUSIVE && own->log >= 0;
+  if (is_to_write && flags & SQLITE_SHM_UNLOCK) sb_let_go(own->log, own->byte);
+  int code = own->usual->xShmLock(file, first, count, flags);
+  if (code != SQLITE_OK || !is_to_write || !(flags & SQLITE_SHM_LOCK)) return code;
+  int claimed = sb_claim(own->log, own->byte);
+  // A user who may not claim it has only SQLite's lock.
+  if (claimed != EAGAIN && claimed != EACCES) return SQLITE_OK;
+  own->usual->xShmLock(file, first, count, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
+  return SQLITE_BUSY;
+}
+
+static int open_to_claim(
+    sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags, int *flags_out) {
+  (void)vfs;
+  int code = usual->xOpen(usual, name, file, flags, flags_out);
+  const sqlite3_io_methods *methods = file->pMethods;
+  if (!methods || methods->iVersion < 2 || !(flags & SQLITE_OPEN_MAIN_DB)) return code;
+  claiming_file *own = claiming(file);
+  *own = (claiming_file){.usual = methods, .methods = *methods, .log = -1};
+  own->methods.xShmLock = lock_with_claim;
+  file->pMethods = &own->methods;
+  return code;
+}
+
+int sb_claim_to_write(sqlite3 *db, int log, int64_t byte) {
+  sqlite3_file *file = NULL;
+  int code = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  if (code != SQLITE_OK) return code;
+  if (!file || !file->pMethods || file->pMethods->xShmLock != lock_with_claim) return SQLITE_NOTFOUND;
+  claiming(file)->log = log;
+  claiming(file)->byte = byte;
+  return SQLITE_OK;
+}
+
+static int delete_usually(sqlite3_vfs *vfs, const char *name, int syncs_directory) {
+  (void)vfs;
+  return usual->xDelete(usual, name, syncs_directory);
+}
+
+static int access_usually(sqlite3_vfs *vfs, const char *name, int flags, int *result) {
+  (void)vfs;
+  return usual->xAccess(usual, name, flags, result);
+}
+
+static int full_path_usually(sqlite3_vfs *vfs, const char *name, int size, char *out) {
+  (void)vfs;
+  return usual->xFullPathname(usual, name, size, out);
+}
+
+static int randomness_usually(sqlite3_vfs *vfs, int size, char *out) {
+  (void)vfs;
+  return usual->xRandomness(usual, size, out);
+}
+
+static int last_error_usually(sqlite3_vfs *vfs, int size, char *out) {
+  (void)vfs;
+  return usual->xGetLastError(usual, size, out);
+}
+
+static int time_usually(sqlite3_vfs *vfs, double *days) {
+  (void)vfs;
+  return usual->xCurrentTime(usual, days);
+}
+
+static pthread_once_t register_once = PTHREAD_ONCE_INIT;
+static sqlite3_vfs own;
+
+// It does everything as the usual VFS does, except for sleeping and for the claim. It is not the
+// default, so other users of SQLite in this process do not get it. The usual one is asked under its
+// own address, behind which there may be more than SQLite knows of.
+static void register_own(void) {
+  usual = sqlite3_vfs_find(NULL);
+  if (!usual) return;
+  own = (sqlite3_vfs){
+      .iVersion = 1,
+      .szOsFile = part_of_usual() + (int)sizeof(claiming_file),
+      .mxPathname = usual->mxPathname,
+      .zName = "shared-breaker",
+      .xOpen = open_to_claim,
+      .xDelete = delete_usually,
+      .xAccess = access_usually,
+      .xFullPathname = full_path_usually,
+      .xRandomness = randomness_usually,
+      .xSleep = sleep_patiently,
+      .xCurrentTime = time_usually,
+      .xGetLastError = last_error_usually,
+  };
+  if (sqlite3_vfs_register(&own, 0) != SQLITE_OK) own.zName = NULL;
+}
+
+const char *sb_vfs(void) {
+  pthread_once(&register_once, register_own);
+  return own.zName;
+}
