@@ -37,6 +37,7 @@ final class LimitWorker: Sendable {
   func run() async {
     if let last = Self.last(before: life) { testimony(of: life)?.tell("dead \(last)") }
     var random = SeededRandom(seed: seed)
+    if has("fork") { await warmUp(&random) }
     let threads = Threads()
     for number in 0..<random.number(0...2) {
       let start = SeededRandom(seed: seed &+ UInt64(number))
@@ -55,6 +56,14 @@ final class LimitWorker: Sendable {
     }
     threads.join()
     store.close()
+  }
+
+  /// Makes a call of each kind once, because Swift creates types at their first use, under a lock that a fork
+  /// does not release.
+  private func warmUp(_ random: inout SeededRandom) async {
+    for kind in Self.kinds { _ = call(&random, as: life, kind) }
+    _ = await callInTask(&random)
+    if has("close") { store.close() }
   }
 
   private func act(_ random: inout SeededRandom, isFirst: Bool) -> Bool {
@@ -86,8 +95,12 @@ final class LimitWorker: Sendable {
 
 /// Calls.
 extension LimitWorker {
-  /// Makes a call from a thread; false if all is over.
-  private func call(_ random: inout SeededRandom, as life: String) -> Bool {
+  private static let kinds = 0...3
+
+  /// Makes a call from a thread, of any kind if none is named; false if all is over.
+  private func call(
+    _ random: inout SeededRandom, as life: String, _ kind: Int? = nil
+  ) -> Bool {
     let (units, inBackground) = Self.draw(&random)
     let micros = UInt32(Self.duration(&random))
     guard let testimony = testimony(of: life),
@@ -95,7 +108,7 @@ extension LimitWorker {
     else { return false }
     let claimant = breaker.claiming(units: units, inBackground: inBackground)
     do {
-      switch random.number(0...3) {
+      switch kind ?? random.number(Self.kinds) {
       case 0:
         try claimant.run {
           testimony.hold()

@@ -204,6 +204,7 @@ extension Engine {
   private static func warmUp(_ clock: StoreClock) {
     _ = clock.bootID
     _ = Jitter.drawn()
+    _ = CallNesting.mayInherit
     StoreTimer.warmUp()
     BreakerJob.warmUp()
     _ = StoredBreaker(id: 0, name: "", createdAtMilliseconds: 0).policy
