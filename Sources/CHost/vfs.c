@@ -42,8 +42,8 @@ static claiming_file *claiming(sqlite3_file *file) {
 
 // SQLite locks the first byte to write, and to recover the index of a log in which it finds no valid
 // header. A process loses that lock without notice when any of its code closes a descriptor of the
-// index, so the claim, which lasts, goes with it. Of the connections of one process, which share the
-// claim, only the one that has SQLite's lock has a claim to give back.
+// index, so the claim, which lasts, goes with it. The connections of one process share the
+// claim; while they have the same file open, only the one that has SQLite's lock gives it back.
 static int lock_with_claim(sqlite3_file *file, int first, int count, int flags) {
   claiming_file *own = claiming(file);
   int is_to_write = first == 0 && flags & SQLITE_SHM_EXCLUSIVE && own->log >= 0;
@@ -51,7 +51,7 @@ static int lock_with_claim(sqlite3_file *file, int first, int count, int flags) 
   int code = own->usual->xShmLock(file, first, count, flags);
   if (code != SQLITE_OK || !is_to_write || !(flags & SQLITE_SHM_LOCK)) return code;
   int claimed = sb_claim(own->log, own->byte);
-  // A user who may not claim it has only SQLite's lock.
+  // Where the log is not open for writing, or cannot be locked, SQLite's lock must be enough.
   if (claimed != EAGAIN && claimed != EACCES) return SQLITE_OK;
   own->usual->xShmLock(file, first, count, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
   return SQLITE_BUSY;

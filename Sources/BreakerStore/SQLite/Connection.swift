@@ -172,7 +172,8 @@ extension SQLiteStorage {
     try transaction(.begin, body)
   }
 
-  /// Runs a body with the claim to write already taken, which SQLite does not wait for.
+  /// Claims the right to write before a body runs, for a checkpoint that goes on without SQLite's lock if it
+  /// cannot have it in time.
   func claiming<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
     if let log, !patience.outlasts(log.isClaimedByOthers) {
       throw error(SQLITE_BUSY, during: "be changed")
