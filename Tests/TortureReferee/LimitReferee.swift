@@ -290,7 +290,7 @@ extension LimitReferee {
   private mutating func noteOvertaking(by call: Call) {
     guard !call.isBackground else { return }
     for (name, other) in calls where other.state == .waiting && !other.isBackground {
-      guard call.asked > other.asked + Self.indulgence.time,
+      guard call.asked > other.asked + Self.indulgence.time, other.asked >= judgedSince,
         !stopped.contains(Self.process(of: other.life))
       else { continue }
       calls[name]?.overtaken += 1
