@@ -3,9 +3,10 @@
 #include "waiting.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stddef.h>
+#include <unistd.h>
 
 // SQLite sleeps here while the index of the log is being made or recovered: up to a hundred times
 // in one attempt to read, for a third of a second towards the end and for ten seconds in all. It
@@ -21,63 +22,117 @@ static int sleep_patiently(sqlite3_vfs *vfs, int microseconds) {
 
 static sqlite3_vfs *usual;
 
-// The bytes of an open file that belong to the usual VFS, with those that align what follows them.
-static int part_of_usual(void) {
-  enum { alignment = _Alignof(max_align_t) };
-  return (usual->szOsFile + alignment - 1) / alignment * alignment;
-}
-
-// What follows the usual VFS's part of an open file: its methods, ours, and the log on which to claim
-// the right to write.
+// What follows the usual VFS's part of the open file of a store: its methods, ours, and its log, opened
+// once more to claim the right to write on it.
 typedef struct {
   const sqlite3_io_methods *usual;
   sqlite3_io_methods methods;
   int log;
-  int64_t byte;
+  // Whether the claim outlasts SQLite's lock.
+  int keeps_claim;
 } claiming_file;
+
+// The bytes of an open file that belong to the usual VFS, with those that align what follows them.
+static int part_of_usual(void) {
+  enum { alignment = _Alignof(claiming_file) };
+  return (usual->szOsFile + alignment - 1) / alignment * alignment;
+}
 
 static claiming_file *claiming(sqlite3_file *file) {
   return (claiming_file *)((char *)file + part_of_usual());
 }
 
-// SQLite locks the first byte to write, and to recover the index of a log in which it finds no valid
-// header. A process loses that lock without notice when any of its code closes a descriptor of the
-// index, so the claim, which lasts, goes with it. The connections of one process share the
-// claim; while they have the same file open, only the one that has SQLite's lock gives it back.
-static int lock_with_claim(sqlite3_file *file, int first, int count, int flags) {
-  claiming_file *own = claiming(file);
-  int is_to_write = first == 0 && flags & SQLITE_SHM_EXCLUSIVE && own->log >= 0;
-  if (is_to_write && flags & SQLITE_SHM_UNLOCK) sb_let_go(own->log, own->byte);
-  int code = own->usual->xShmLock(file, first, count, flags);
-  if (code != SQLITE_OK || !is_to_write || !(flags & SQLITE_SHM_LOCK)) return code;
-  int claimed = sb_claim(own->log, own->byte);
-  // Where the log is not open for writing, or cannot be locked, SQLite's lock must be enough.
-  if (claimed != EAGAIN && claimed != EACCES) return SQLITE_OK;
-  own->usual->xShmLock(file, first, count, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
-  return SQLITE_BUSY;
+// Takes the claim. Where the log is not open for writing, or cannot be locked, SQLite's lock must be
+// enough.
+static int take_claim(claiming_file *own) {
+  int code = own->log < 0 ? 0 : sb_claim(own->log, sb_byte_to_write);
+  return code == EAGAIN || code == EACCES ? SQLITE_BUSY : SQLITE_OK;
 }
 
-static int open_to_claim(
-    sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags, int *flags_out) {
+static void give_back_claim(claiming_file *own) {
+  if (own->log >= 0) sb_let_go(own->log, sb_byte_to_write);
+}
+
+// SQLite locks the first byte to write, and to recover the index of a log in which it finds no valid
+// header. A process loses that lock without notice when any of its code closes a descriptor of the
+// index, so the claim, which lasts, goes with it.
+static int lock_with_claim(sqlite3_file *file, int first, int count, int flags) {
+  claiming_file *own = claiming(file);
+  int is_to_write = first == 0 && flags & SQLITE_SHM_EXCLUSIVE;
+  if (is_to_write && flags & SQLITE_SHM_UNLOCK && !own->keeps_claim) give_back_claim(own);
+  int code = own->usual->xShmLock(file, first, count, flags);
+  if (code != SQLITE_OK || !is_to_write || !(flags & SQLITE_SHM_LOCK)) return code;
+  code = take_claim(own);
+  if (code != SQLITE_OK) {
+    own->usual->xShmLock(file, first, count, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
+  }
+  return code;
+}
+
+static void close_log(claiming_file *own) {
+  if (own->log >= 0) close(own->log);
+  own->log = -1;
+}
+
+static int close_with_log(sqlite3_file *file) {
+  claiming_file *own = claiming(file);
+  close_log(own);
+  return own->usual->xClose(file);
+}
+
+// The claiming part of an open file; NULL if the file cannot have an index.
+static claiming_file *claiming_or_none(sqlite3_file *file) {
+  int is_ours = file && file->pMethods && file->pMethods->xClose == close_with_log;
+  return is_ours ? claiming(file) : NULL;
+}
+
+// Opens the log once more as soon as SQLite has opened it, so no lock on its index is taken without a
+// claim, and a process that drops its rights later has it open. The locks of a descriptor belong to
+// it alone, so no connection gives back another one's claim.
+static int open_log(claiming_file *own, const char *name) {
+  close_log(own);
+  own->log = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  int cannot = own->log < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
+  return cannot ? SQLITE_CANTOPEN : SQLITE_OK;
+}
+
+static int open_to_claim(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *flags_out) {
   (void)vfs;
   int code = usual->xOpen(usual, name, file, flags, flags_out);
   const sqlite3_io_methods *methods = file->pMethods;
+  if (code == SQLITE_OK && flags & SQLITE_OPEN_WAL) {
+    claiming_file *store = claiming_or_none(sqlite3_database_file_object(name));
+    return store ? open_log(store, name) : SQLITE_OK;
+  }
   if (!methods || methods->iVersion < 2 || !(flags & SQLITE_OPEN_MAIN_DB)) return code;
   claiming_file *own = claiming(file);
   *own = (claiming_file){.usual = methods, .methods = *methods, .log = -1};
+  // A later SQLite would look for methods that are not in this copy.
+  if (own->methods.iVersion > 3) own->methods.iVersion = 3;
   own->methods.xShmLock = lock_with_claim;
+  own->methods.xClose = close_with_log;
   file->pMethods = &own->methods;
   return code;
 }
 
-int sb_claim_to_write(sqlite3 *db, int log, int64_t byte) {
+static claiming_file *claiming_store(sqlite3 *db) {
   sqlite3_file *file = NULL;
   int code = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
-  if (code != SQLITE_OK) return code;
-  if (!file || !file->pMethods || file->pMethods->xShmLock != lock_with_claim) return SQLITE_NOTFOUND;
-  claiming(file)->log = log;
-  claiming(file)->byte = byte;
-  return SQLITE_OK;
+  return code == SQLITE_OK ? claiming_or_none(file) : NULL;
+}
+
+int sb_claim_to_write(sqlite3 *db) {
+  claiming_file *own = claiming_store(db);
+  int code = own ? take_claim(own) : SQLITE_OK;
+  if (own && code == SQLITE_OK) own->keeps_claim = 1;
+  return code;
+}
+
+void sb_give_back_claim(sqlite3 *db) {
+  claiming_file *own = claiming_store(db);
+  if (!own || !own->keeps_claim) return;
+  own->keeps_claim = 0;
+  give_back_claim(own);
 }
 
 static int delete_usually(sqlite3_vfs *vfs, const char *name, int syncs_directory) {

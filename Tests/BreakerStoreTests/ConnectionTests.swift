@@ -54,14 +54,69 @@ import Testing
     let index = stage.store + "-shm"
     let whole = try Array(Files.read(index)[..<96])
     let torn = whole[..<48] + Array(repeating: 0, count: 48)
-    let log = try LogFile(path: stage.store + "-wal", mayWrite: true)
-    #expect(!log.isClaimedByOthers())
-    try Files.overwrite(index, Array(torn))
-    #expect(try stage.puppet("lock-timeout=50").ask("snapshot").contains(" failures=0 "))
-    #expect(try Files.read(index)[..<96] == torn)
-    try Files.overwrite(index, whole)
-    log.giveBackClaim()
+    try whileClaimed(by: try claimant(stage)) {
+      try Files.overwrite(index, Array(torn))
+      #expect(try stage.puppet("lock-timeout=50").ask("snapshot").contains(" failures=0 "))
+      #expect(try Files.read(index)[..<96] == torn)
+      try Files.overwrite(index, whole)
+    }
     #expect(try user.ask("snapshot").contains(" failures=1 "))
     #expect(try stage.puppet().ask("snapshot").contains(" failures=1 "))
+  }
+
+  @Test func `a claim lasts through a checkpoint and keeps others from writing`() throws {
+    let stage = try Stage()
+    let other = try connection(stage)
+    let claimant = try claimant(stage)
+    try whileClaimed(by: claimant) {
+      for _ in 0..<2 {
+        try claimant.execute("PRAGMA wal_checkpoint(FULL)")
+        #expect(throws: StoreError.self) { try other.execute("BEGIN IMMEDIATE") }
+        #expect(try stage.puppet("lock-timeout=50").ask("run fail") == "failed")
+        #expect(try other.integer("SELECT count(*) FROM breaker") == 0)
+      }
+    }
+    try other.execute("BEGIN IMMEDIATE")
+  }
+
+  @Test func `a connection that is closed or refused does not end the claim of another`() throws {
+    let stage = try Stage()
+    let other = try connection(stage)
+    try whileClaimed(by: try claimant(stage)) {
+      let refused = try claimant(stage)
+      #expect(throws: StoreError.self) { try refused.claiming { () throws(StoreError) in } }
+      _ = try claimant(stage)
+      #expect(throws: StoreError.self) { try other.execute("BEGIN IMMEDIATE") }
+    }
+  }
+
+  @Test func `a creator keeps others from writing even without SQLite's lock`() throws {
+    let stage = try Stage()
+    try Files.makeDirectory(stage.directory.file("state"))
+    try Files.write(stage.store, [])
+    let creator = try Connection(path: stage.store, lockTimeout: .zero)
+    #expect(try creator.text("PRAGMA journal_mode=WAL") == "wal")
+    try creator.execute("BEGIN IMMEDIATE; CREATE TABLE first (number)")
+    var files = OpenFiles(path: stage.store, named: stage.store)
+    files.noteLog()
+    files.hold()
+    // Closing it drops all of SQLite's locks on it.
+    _ = try Files.read(stage.store + "-shm")
+    let other = try stage.puppet("lock-timeout=50")
+    #expect(try other.ask("run fail") == "failed")
+    #expect(try other.ask("health").contains("busy"))
+    try creator.execute("COMMIT")
+    #expect(try Database.integrity(stage.store) == "ok")
+  }
+
+  /// A connection that has the log open, and waits for nobody.
+  private func claimant(_ stage: Stage) throws -> Connection {
+    let connection = try Connection(path: stage.store, lockTimeout: .zero)
+    _ = try connection.integer("SELECT count(*) FROM store")
+    return connection
+  }
+
+  private func whileClaimed(by connection: Connection, _ body: () throws -> Void) throws {
+    try connection.claiming { () throws(StoreError) in Result { try body() } }.get()
   }
 }

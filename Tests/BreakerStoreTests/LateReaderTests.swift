@@ -11,10 +11,10 @@ import Testing
     maker.close()
     let store = stage.sharedStore()
     #expect(try store.breaker("api").snapshot().state == .open)
-    // The file, its index, and the log, which is open once more for the marks on it.
-    #expect(Files.openDescriptors(of: stage.store) == 4)
+    // The file, its index, and the log, which is open once more for the marks on it, and once more to claim.
+    #expect(Files.openDescriptors(of: stage.store) == 5)
     #expect(try store.names() == ["api"])
-    #expect(Files.openDescriptors(of: stage.store) == 6)
+    #expect(Files.openDescriptors(of: stage.store) == 8)
   }
 
   @Test func `a connection that is opened late reads the file that the first one has open`() throws

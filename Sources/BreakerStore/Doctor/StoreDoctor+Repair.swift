@@ -120,7 +120,6 @@ extension StoreDoctor {
     let place = try StoreSite(path)
     let connection = try Connection(path: place.path, lockTimeout: lockTimeout)
     try OpenStore.setUp(connection)
-    connection.claim(on: LogOwner.log(beside: place.path, mayWrite: true))
     try connection.write { () throws(StoreError) in
       let damage = try RowExamination(reader: connection).damage()
       try connection.execute(

@@ -11,12 +11,9 @@ final class LogFile: Sendable {
   private let descriptor: Int32
   private let isFound = Atomic<Bool>(false)
 
-  /// Opens the log; for writing if this user may write to it and `mayWrite` says so.
-  init(path: String, mayWrite: Bool = false) throws(StoreError) {
+  init(path: String) throws(StoreError) {
     self.path = path
-    let flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
-    let writable = mayWrite ? unsafe open(path, O_RDWR | flags) : -1
-    descriptor = writable >= 0 ? writable : unsafe open(path, O_RDONLY | flags)
+    descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
     guard descriptor >= 0 else { throw StoreError(errno: errno, doing: "open the log", path: path) }
   }
 
@@ -61,21 +58,6 @@ extension LogFile {
       || sb_is_held(descriptor, own + 1, LogMark.boots) != 0
   }
 
-  /// Lets a connection take the claim wherever SQLite takes its lock to write.
-  func claim(for connection: OpaquePointer) {
-    _ = unsafe sb_claim_to_write(connection, descriptor, LogMark.writing)
-  }
-
-  /// Claims the right to write, which only one open file has at a time.
-  ///
-  /// - Returns: Whether another one has it; false if this user may not claim it at all.
-  func isClaimedByOthers() -> Bool {
-    let code = sb_claim(descriptor, LogMark.writing)
-    return code == EAGAIN || code == EACCES
-  }
-
-  func giveBackClaim() { sb_let_go(descriptor, LogMark.writing) }
-
   /// Whether a path names this file.
   func isAt(_ path: String) -> Bool {
     var status = stat()
@@ -100,9 +82,6 @@ enum LogMark: Hashable {
   /// Where the marks of boots begin; those of files come before them.
   static let boots: Int64 = 1 << 62
 
-  /// The byte that a process locks while it writes; no boot has so high a number.
-  static let writing: Int64 = .max - 1
-
   var byte: Int64 {
     switch self {
     case .file(let identity):
@@ -110,7 +89,8 @@ enum LogMark: Hashable {
         identity.inode &* 0x9E37_79B9_7F4A_7C15 ^ identity.device &* 0xC2B2_AE3D_27D4_EB4F
       return Int64(bitPattern: mixed & UInt64(Self.boots - 1))
     case .boot(let number):
-      // The last byte of the range cannot be locked.
+      // The last byte of the range cannot be locked. No boot has so high a number that it would be the byte
+      // before it, `sb_byte_to_write`.
       return Self.boots + Int64(bitPattern: UInt64(bitPattern: number) % UInt64(Self.boots - 1))
     }
   }
@@ -134,9 +114,9 @@ enum LogOwner {
   }
 
   /// The log beside a store; nil if there is none that can be opened.
-  static func log(beside store: String, mayWrite: Bool = false) -> LogFile? {
+  static func log(beside store: String) -> LogFile? {
     do throws(StoreError) {
-      return try LogFile(path: store + StoreFile.logSuffix, mayWrite: mayWrite)
+      return try LogFile(path: store + StoreFile.logSuffix)
     } catch {
       return nil
     }

@@ -19,26 +19,14 @@ extension SQLiteStorage {
   /// The store's header; nil until it is known.
   var header: StoreHeader?
 
-  /// The log on which SQLite's lock to write is claimed too; nil while that lock must be enough.
-  ///
-  /// The lock alone is not enough. The process loses it without notice when any of its code closes a
-  /// descriptor of the log's index (sqlite.org/howtocorrupt.html, 2.2). Another process could then write at
-  /// the same time, or recover the index as it is read and lose what was written meanwhile. The claim
-  /// belongs to the open log, so it outlasts that.
-  private(set) var log: LogFile?
-
   /// Opens an existing file; a symbolic link at its path is refused.
   ///
   /// - Parameters:
   ///   - path: The path of the file.
   ///   - lockTimeout: How long it waits for others.
-  ///   - log: The log of the file, if it is open already.
   /// - Throws: Why the file cannot be opened.
-  convenience init(
-    path: String, lockTimeout: Duration, log: LogFile? = nil
-  ) throws(StoreError) {
+  convenience init(path: String, lockTimeout: Duration) throws(StoreError) {
     try self.init(path, as: path, SQLITE_OPEN_READWRITE, lockTimeout: lockTimeout)
-    claim(on: log ?? LogOwner.log(beside: path, mayWrite: true))
   }
 
   /// Opens an existing file without creating or changing any file (sqlite.org/uri.html).
@@ -54,7 +42,6 @@ extension SQLiteStorage {
     try self.init(
       path, as: "\(uri)?\(way)", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, lockTimeout: lockTimeout)
     isImmutable = way == Self.immutable
-    if !isImmutable { claim(on: LogOwner.log(beside: path, mayWrite: true)) }
   }
 
   /// The `way` that reads the file alone, without its log and without a lock.
@@ -66,7 +53,9 @@ extension SQLiteStorage {
     self.path = path
     var opened: OpaquePointer?
     let flags = access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
-    let code = unsafe sqlite3_open_v2(name, &opened, flags, sb_vfs())
+    // The usual VFS would neither claim the right to write nor end its sleeps in time.
+    let vfs = unsafe sb_vfs()
+    let code = unsafe vfs == nil ? SQLITE_NOMEM : sqlite3_open_v2(name, &opened, flags, vfs)
     guard code == SQLITE_OK, let opened = unsafe opened else {
       let message = unsafe opened.map { unsafe String(cString: sqlite3_errmsg($0)) } ?? ""
       let system = unsafe opened.map { unsafe sqlite3_system_errno($0) } ?? 0
@@ -86,13 +75,6 @@ extension SQLiteStorage {
     // Finalized first. Otherwise the connection would outlive the busy handler that it calls.
     statements = []
     unsafe sqlite3_close_v2(handle)
-  }
-
-  /// Claims the right to write on a log from now on, if there is one yet.
-  func claim(on log: LogFile?) {
-    guard let log else { return }
-    unsafe log.claim(for: handle)
-    self.log = log
   }
 
   /// The header to read rows by.
@@ -172,13 +154,19 @@ extension SQLiteStorage {
     try transaction(.begin, body)
   }
 
-  /// Claims the right to write before a body runs, for a checkpoint that goes on without SQLite's lock if it
-  /// cannot have it in time.
+  /// Claims the right to write as long as a body runs, for a checkpoint that goes on without SQLite's lock
+  /// if it cannot have it in time.
+  ///
+  /// Everything else claims wherever SQLite takes that lock (`CHost/vfs.c`). The lock alone is not enough.
+  /// The process loses it without notice when any of its code closes a descriptor of the log's index
+  /// (sqlite.org/howtocorrupt.html, 2.2). Another process could then write at the same time, or recover the
+  /// index as it is read and lose what was written meanwhile. The claim is a lock that belongs to an open
+  /// file of this connection alone, so it outlasts that.
   func claiming<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
-    if let log, !patience.outlasts(log.isClaimedByOthers) {
+    guard patience.outlasts({ unsafe sb_claim_to_write(handle) != SQLITE_OK }) else {
       throw error(SQLITE_BUSY, during: "be changed")
     }
-    defer { log?.giveBackClaim() }
+    defer { unsafe sb_give_back_claim(handle) }
     return try body()
   }
 

@@ -61,13 +61,7 @@ internal import CSQLite
     // Checked once they are open, because another process may have created a file before SQLite did.
     try PlantedFile.refuse(self.path, in: directory)
     try claimed.verify()
-    let logPath = self.path + StoreFile.logSuffix
-    if let log = writer.log, log.isAt(logPath) {
-      logFile = log
-    } else {
-      logFile = try LogFile(path: logPath, mayWrite: true)
-      writer.claim(on: logFile)
-    }
+    logFile = try LogFile(path: self.path + StoreFile.logSuffix)
     try files.mark(logFile)
     files.hold()
     self.lockTimeout = lockTimeout
@@ -117,7 +111,7 @@ internal import CSQLite
   ///   found others than the writer.
   func reader() throws(StoreError) -> Connection? {
     if let aside { return aside }
-    let opened = try Connection(path: path, lockTimeout: lockTimeout, log: logFile)
+    let opened = try Connection(path: path, lockTimeout: lockTimeout)
     // SQLite opens what it may not write for reading alone; then nothing could move the log's pages.
     guard opened.isReadOnly == writer.isReadOnly else { throw StoreError.denied(path) }
     try OpenStore.setUp(opened)

@@ -17,7 +17,6 @@ enum Migrator {
     // the lock file can upgrade them too.
     if try isSeen(connection, isEarlier) {
       try connection.refuseMoved()
-      connection.claim(on: LogOwner.log(beside: connection.path, mayWrite: true))
       return try connection.write { () throws(StoreError) in
         if try isUpToDate(connection) { return false }
         try apply(to: connection, clock: clock)

@@ -20,13 +20,17 @@ int sb_delete_wal_on_close(sqlite3 *db);
 // The start of SQLite's own mapping of the WAL-index, or NULL if it has none.
 const void *sb_wal_index(sqlite3 *db);
 
-// The name of our VFS of SQLite; NULL for the usual one, if there is no memory. It sleeps as long as
-// the waits of the thread go on, and takes a claim wherever SQLite locks a store to write.
+// The name of our VFS of SQLite; NULL if there is no memory. It sleeps as long as the waits of the
+// thread go on, and claims the right to write, on the log, wherever SQLite locks a store to write.
 const char *sb_vfs(void);
 
-// Lets a connection that was opened by our VFS claim a byte of an open log, from now on, together with
-// SQLite's lock; -1 for no log. The log must stay open as long. Returns a result code of SQLite.
-int sb_claim_to_write(sqlite3 *db, int log, int64_t byte);
+// The byte of the log that whoever may write has locked.
+static const int64_t sb_byte_to_write = INT64_MAX - 1;
+
+// Claims the right to write for a connection that was opened by our VFS, which keeps it, beyond SQLite's
+// locks too, until sb_give_back_claim(). Returns SQLITE_OK, or SQLITE_BUSY if another one has it.
+int sb_claim_to_write(sqlite3 *db);
+void sb_give_back_claim(sqlite3 *db);
 
 // Sets `moved` to 1 if the path no longer names the file that the connection has open, and to 0 if
 // it does. Returns a result code of SQLite.
