@@ -93,6 +93,29 @@ import Testing
     #expect(try puppets[1].ask("acquire") == "normal")
   }
 
+  /// In a copy of the file, calls are under way that nobody ends.
+  @Test(.timeLimit(.minutes(60)))
+  func `those who wait in a file of slots that was replaced go over to the next one`() throws {
+    let stage = try Stage()
+    let page = stage.store + "-slots"
+    let policy = "max-concurrent=3 queue-timeout=20s"
+    let (holder, others) = (try stage.puppets(1, policy)[0], try stage.puppets(3, policy))
+    #expect(try holder.ask("acquire 3") == "normal")
+    let spare = stage.directory.file("spare")
+    try Files.write(spare, try Files.read(page))
+    try Files.rename(spare, to: page)
+    #expect(try holder.ask("succeed") == "counted")
+    stage.clock.advance(by: .seconds(2))
+    for other in others { try other.send("acquire") }
+    let store = stage.sharedStore()
+    while try store.snapshot(of: "api")?.limit?.waiters.count != 3 { sched_yield() }
+    Files.removeAll(page)
+    stage.clock.advance(by: .seconds(2))
+    // Nobody makes a call that would notice it.
+    for other in others { #expect(try other.answer() == "normal") }
+    #expect(try store.snapshot(of: "api")?.limit?.unitsInUse == 3)
+  }
+
   @Test(.timeLimit(.minutes(60)))
   func `a thousand tasks wait with one thread, and all of them have their turn`() async throws {
     let stage = try Stage()

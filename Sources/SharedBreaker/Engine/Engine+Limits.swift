@@ -171,6 +171,12 @@ extension Engine {
     isCurrent && cell.word.has(CellWord.permitsWithinLimit)
   }
 
+  /// Whether calls of a breaker take their room on some slots, as far as this process knows: others may have
+  /// replaced the file.
+  func areInUse(_ slots: any CallSlots, by cell: Cell) -> Bool {
+    cell.limit.map { $0.limit.slots === slots } ?? true
+  }
+
   /// Whether a breaker is as it was when it permitted a call.
   func isUnchanged(_ cell: Cell, since ticket: Ticket) -> Bool {
     if ticket.source != .store { return true }
@@ -205,6 +211,8 @@ extension Engine {
       let row = look { $0.knowledge[cell].row }
       guard let row, storage.slots(ofBreaker: row) !== limit?.slots else { continue }
       update { $0.knowledge.forget(cell) }
+      // In a copy of their file, calls are under way that nobody ends.
+      limit?.slots.wakeAll()
     }
     for (cell, limit) in known {
       guard let limit else { continue }

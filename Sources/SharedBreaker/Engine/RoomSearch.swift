@@ -43,9 +43,12 @@ struct RoomSearch {
     return SlotWait(
       until: end,
       while: {
+        // All threads of this process may wait, and then no other call does the rounds.
+        engine.doRounds()
         // This caller may be the only one to notice a death, and its own turn may be far off.
         engine.recordLostCalls(of: cell, under: limit)
-        guard engine.isStillPermitted(cell, from: source) else { return false }
+        guard engine.isStillPermitted(cell, from: source), engine.areInUse(limit.slots, by: cell)
+        else { return false }
         // If a wait for the store was ended early meanwhile, this one goes on.
         Patience.forgetInterruption()
         return true
