@@ -86,14 +86,15 @@ static claiming_file *claiming_or_none(sqlite3_file *file) {
   return is_ours ? claiming(file) : NULL;
 }
 
-// Opens the log once more as soon as SQLite has opened it, so no lock on its index is taken without a
-// claim, and a process that drops its rights later has it open. The locks of a descriptor belong to
+// Opens the log once more as soon as SQLite has opened it, which it does before it locks anything of
+// the index, so a process that drops its rights later has it open. The locks of a descriptor belong to
 // it alone, so no connection gives back another one's claim.
+//
+// Who may not write to the log, or not through a link, can claim nothing. Returns whether that is all.
 static int open_log(claiming_file *own, const char *name) {
   close_log(own);
   own->log = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  int cannot = own->log < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
-  return cannot ? SQLITE_CANTOPEN : SQLITE_OK;
+  return own->log >= 0 || errno == EACCES || errno == EPERM || errno == EROFS || errno == ELOOP;
 }
 
 static int open_to_claim(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *flags_out) {
@@ -102,7 +103,12 @@ static int open_to_claim(sqlite3_vfs *vfs, const char *name, sqlite3_file *file,
   const sqlite3_io_methods *methods = file->pMethods;
   if (code == SQLITE_OK && flags & SQLITE_OPEN_WAL) {
     claiming_file *store = claiming_or_none(sqlite3_database_file_object(name));
-    return store ? open_log(store, name) : SQLITE_OK;
+    if (!store || open_log(store, name)) return SQLITE_OK;
+    int why = errno;
+    methods->xClose(file);
+    file->pMethods = NULL;
+    errno = why;
+    return SQLITE_CANTOPEN;
   }
   if (!methods || methods->iVersion < 2 || !(flags & SQLITE_OPEN_MAIN_DB)) return code;
   claiming_file *own = claiming(file);

@@ -24,7 +24,7 @@ const void *sb_wal_index(sqlite3 *db);
 // thread go on, and claims the right to write, on the log, wherever SQLite locks a store to write.
 const char *sb_vfs(void);
 
-// The byte of the log that whoever may write has locked.
+// The byte of the log that a process locks while it writes, or recovers the index.
 static const int64_t sb_byte_to_write = INT64_MAX - 1;
 
 // Claims the right to write for a connection that was opened by our VFS, which keeps it, beyond SQLite's
