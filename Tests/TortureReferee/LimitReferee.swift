@@ -12,7 +12,7 @@
 ///   Of those that are under way, the one that got its room last got it within that time, beside all the
 ///   others, under the limit of that moment.
 /// - *A lost page.* Calls that were asked for before everybody must have noticed it neither count nor
-///   are judged.
+///   are judged. Those of them that wait may be overtaken until then.
 package struct LimitReferee: Sendable {
   private struct Call {
     enum State { case waiting, underWay, leaving }
@@ -280,7 +280,11 @@ extension LimitReferee {
   /// The page was taken away or damaged: what is under way then is not known to those that come later.
   package mutating func pageIsLost(at now: Int64) {
     judgedSince = now + Self.notice
-    for name in calls.keys { calls[name]?.isJudged = false }
+    for name in calls.keys {
+      calls[name]?.isJudged = false
+      // Those who wait go over to the next page.
+      calls[name]?.overtaken = 0
+    }
     estates = []
   }
 }
@@ -290,7 +294,7 @@ extension LimitReferee {
   private mutating func noteOvertaking(by call: Call) {
     guard !call.isBackground else { return }
     for (name, other) in calls where other.state == .waiting && !other.isBackground {
-      guard call.asked > other.asked + Self.indulgence.time, other.asked >= judgedSince,
+      guard call.asked > max(other.asked + Self.indulgence.time, judgedSince),
         !stopped.contains(Self.process(of: other.life))
       else { continue }
       calls[name]?.overtaken += 1

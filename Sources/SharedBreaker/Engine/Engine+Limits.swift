@@ -202,22 +202,40 @@ extension Engine {
 
   /// Looks once a second whether the slots are still those that other processes use.
   func lookAfterLimits() {
-    let limited = look { $0.knowledge.limited }
-    guard !limited.isEmpty, isAvailable else { return }
-    storage.lookAfterSlots()
-    let known = limited.map { (cell: $0.cell, limit: $0.cell.limit?.limit) }
+    guard isAvailable else { return }
     // Before anything that may wait for the store: other threads begin calls meanwhile.
-    for (cell, limit) in known {
+    lookAfterSlots()
+    for reference in look({ $0.knowledge.limited }) {
+      guard let limit = reference.cell.limit?.limit else { continue }
+      limit.slots.lookAround()
+      recordLostCalls(of: reference.cell, under: limit)
+    }
+  }
+
+  /// Does the same for a caller that waits, at most once a second.
+  ///
+  /// All threads of this process may wait, and then no call does the rounds. Nothing here waits for the store.
+  func lookAfterSlotsWhileWaiting() {
+    let now = bootNanoseconds
+    let due = nextLookAtSlots.load(ordering: .relaxed)
+    guard now >= due, isAvailable else { return }
+    let isMine = nextLookAtSlots.compareExchange(
+      expected: due, desired: now + Self.roundNanoseconds, ordering: .relaxed
+    ).exchanged
+    if isMine { lookAfterSlots() }
+  }
+
+  private func lookAfterSlots() {
+    let limited = look { $0.knowledge.limited }
+    guard !limited.isEmpty else { return }
+    storage.lookAfterSlots()
+    for reference in limited {
+      let (cell, limit) = (reference.cell, reference.cell.limit?.limit)
       let row = look { $0.knowledge[cell].row }
       guard let row, storage.slots(ofBreaker: row) !== limit?.slots else { continue }
       update { $0.knowledge.forget(cell) }
       // In a copy of their file, calls are under way that nobody ends.
       limit?.slots.wakeAll()
-    }
-    for (cell, limit) in known {
-      guard let limit else { continue }
-      limit.slots.lookAround()
-      recordLostCalls(of: cell, under: limit)
     }
   }
 

@@ -53,7 +53,7 @@ extension Engine {
   /// Lets the next call that may wait do a round before anything else.
   func letRoundBeDue() { secondOfRound.store(.min, ordering: .relaxed) }
 
-  private static let roundNanoseconds: Int64 = 1_000_000_000
+  static let roundNanoseconds: Int64 = 1_000_000_000
 }
 
 extension Breaker {

@@ -43,6 +43,9 @@ public import Synchronization
   /// Whether the store is being closed for good, so that nobody waits for room any more.
   let isEnding = Atomic<Bool>(false)
 
+  /// When callers that wait for room look again whether their file is still in use, on the boot clock.
+  let nextLookAtSlots = Atomic<Int64>(0)
+
   let refreshes = Refreshes()
   private let state = Guarded(EngineState())
   private let owner = Guarded<(forkDepth: UInt64, process: ProcessIdentity)?>(nil)

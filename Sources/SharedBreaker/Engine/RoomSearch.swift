@@ -16,7 +16,10 @@ struct RoomSearch {
   private let end: Int64?
   private var looks = 0
 
-  /// How often a call looks at the policy again because others know a later one.
+  /// When the first of these looks was.
+  private var firstLook: Int64 = 0
+
+  /// How often in a second a call looks again at what has changed.
   private static let mostLooks = 8
 
   init(
@@ -43,12 +46,11 @@ struct RoomSearch {
     return SlotWait(
       until: end,
       while: {
-        // All threads of this process may wait, and then no other call does the rounds.
-        engine.doRounds()
         // This caller may be the only one to notice a death, and its own turn may be far off.
         engine.recordLostCalls(of: cell, under: limit)
-        guard engine.isStillPermitted(cell, from: source), engine.areInUse(limit.slots, by: cell)
-        else { return false }
+        guard engine.isStillPermitted(cell, from: source) else { return false }
+        engine.lookAfterSlotsWhileWaiting()
+        guard engine.areInUse(limit.slots, by: cell) else { return false }
         // If a wait for the store was ended early meanwhile, this one goes on.
         Patience.forgetInterruption()
         return true
@@ -103,7 +105,7 @@ struct RoomSearch {
       return isEnding ? .decided(rejected()) : try decideAgain(mayWait: mayWait)
     case .outdated:
       guard mayWait else { return .hasToWait }
-      looks += 1
+      noteLook()
       guard looks <= Self.mostLooks else { return .decided(rejected()) }
       let isLast = looks == Self.mostLooks
       guard let next = engine.limitNow(of: cell, after: inForce, isLast: isLast) else {
@@ -134,8 +136,14 @@ struct RoomSearch {
     guard case .permitted(let next) = decision, let limit = engine.limit(over: next, of: cell)
     else { return .decided(decision) }
     (ticket, inForce) = (next, limit)
-    looks += 1
+    noteLook()
     return looks < Self.mostLooks ? .asksAgain : .decided(rejected())
+  }
+
+  private mutating func noteLook() {
+    let now = Patience.monotonicNanoseconds()
+    if looks == 0 || now - firstLook >= 1_000_000_000 { (looks, firstLook) = (0, now) }
+    looks += 1
   }
 
   /// Decides again on a call that has got its room after a wait.
