@@ -39,16 +39,6 @@ int sb_hold_for_life(int descriptor, int64_t byte, void **hold) {
 
 void sb_end_hold(void *hold) { munmap(hold, page_size); }
 
-int sb_claim(int descriptor, int64_t byte) {
-  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-  return fcntl(descriptor, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
-}
-
-void sb_let_go(int descriptor, int64_t byte) {
-  struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-  fcntl(descriptor, F_OFD_SETLK, &lock);
-}
-
 static int hold_by(int descriptor, const sb_range *ranges, size_t count) {
   struct stat status;
   if (fstat(descriptor, &status) != 0) return 0;

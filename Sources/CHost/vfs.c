@@ -42,16 +42,22 @@ static claiming_file *claiming(sqlite3_file *file) {
   return (claiming_file *)((char *)file + part_of_usual());
 }
 
+// Locks the byte of the log that a process has while it writes, or recovers the index, or unlocks it.
+// The lock belongs to the open file. Returns 0 or errno.
+static int change_claim(claiming_file *own, short type) {
+  if (own->log < 0) return 0;
+  struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = INT64_MAX - 1, .l_len = 1};
+  return fcntl(own->log, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
+}
+
 // Takes the claim. Where the log is not open for writing, or cannot be locked, SQLite's lock must be
 // enough.
 static int take_claim(claiming_file *own) {
-  int code = own->log < 0 ? 0 : sb_claim(own->log, sb_byte_to_write);
+  int code = change_claim(own, F_WRLCK);
   return code == EAGAIN || code == EACCES ? SQLITE_BUSY : SQLITE_OK;
 }
 
-static void give_back_claim(claiming_file *own) {
-  if (own->log >= 0) sb_let_go(own->log, sb_byte_to_write);
-}
+static void give_back_claim(claiming_file *own) { change_claim(own, F_UNLCK); }
 
 // SQLite locks the first byte to write, and to recover the index of a log in which it finds no valid
 // header. A process loses that lock without notice when any of its code closes a descriptor of the
@@ -90,7 +96,8 @@ static claiming_file *claiming_or_none(sqlite3_file *file) {
 // the index, so a process that drops its rights later has it open. The locks of a descriptor belong to
 // it alone, so no connection gives back another one's claim.
 //
-// Who may not write to the log, or not through a link, can claim nothing. Returns whether that is all.
+// Returns whether SQLite can go on: with the log open, or for a user who may not write to it, or a log
+// that is a link, without any claim.
 static int open_log(claiming_file *own, const char *name) {
   close_log(own);
   own->log = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

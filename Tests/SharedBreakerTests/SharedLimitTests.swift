@@ -95,7 +95,7 @@ import Testing
 
   /// In a copy of the file, calls are under way that nobody ends.
   @Test(.timeLimit(.minutes(60)), arguments: [false, true])
-  func `those who wait in a file of slots that is lost go over to the next one`(
+  func `callers that wait in a file of slots that is lost move to the next one`(
     isCopy: Bool
   ) throws {
     let stage = try Stage()
@@ -118,6 +118,41 @@ import Testing
     // Nobody makes a call that would notice it.
     for other in others { #expect(try other.answer() == "normal") }
     #expect(try store.snapshot(of: "api")?.limit?.unitsInUse == 3)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a caller that waits moves as often as its file of slots is replaced`() throws {
+    let stage = try Stage()
+    let page = stage.store + "-slots"
+    let holder = try stage.puppets(1, "max-concurrent=1 queue-timeout=20s")[0]
+    #expect(try holder.ask("acquire") == "normal")
+    let copy = try Files.read(page)
+    let breaker = try stage.sharedStore().breaker("api")
+    let threads = Threads()
+    let hasRun = Guarded<Bool?>(nil)
+    threads.start {
+      let answer = (try? breaker.run { true }) ?? false
+      hasRun.withLock { $0 = answer }
+    }
+    func untilWaiting() {
+      while hasRun.withLock({ $0 }) == nil, breaker.snapshot().limit?.waiters.count != 1 {
+        sched_yield()
+      }
+    }
+    untilWaiting()
+    for _ in 0..<12 {
+      let spare = stage.directory.file("spare")
+      try Files.write(spare, copy)
+      try Files.rename(spare, to: page)
+      stage.clock.advance(by: .seconds(2))
+      untilWaiting()
+      #expect(hasRun.withLock { $0 } == nil)
+    }
+    Files.removeAll(page)
+    stage.clock.advance(by: .seconds(2))
+    _ = breaker.snapshot()
+    threads.join()
+    #expect(hasRun.withLock { $0 } == true)
   }
 
   @Test(.timeLimit(.minutes(60)))

@@ -89,8 +89,8 @@ enum LogMark: Hashable {
         identity.inode &* 0x9E37_79B9_7F4A_7C15 ^ identity.device &* 0xC2B2_AE3D_27D4_EB4F
       return Int64(bitPattern: mixed & UInt64(Self.boots - 1))
     case .boot(let number):
-      // The last byte of the range cannot be locked. No boot has so high a number that it would be the byte
-      // before it, `sb_byte_to_write`.
+      // The last byte of the range cannot be locked. Writers claim on the byte before it (`CHost/vfs.c`), and
+      // no boot has so high a number.
       return Self.boots + Int64(bitPattern: UInt64(bitPattern: number) % UInt64(Self.boots - 1))
     }
   }

@@ -24,9 +24,6 @@ const void *sb_wal_index(sqlite3 *db);
 // thread go on, and claims the right to write, on the log, wherever SQLite locks a store to write.
 const char *sb_vfs(void);
 
-// The byte of the log that a process locks while it writes, or recovers the index.
-static const int64_t sb_byte_to_write = INT64_MAX - 1;
-
 // Claims the right to write for a connection that was opened by our VFS, which keeps it, beyond SQLite's
 // locks too, until sb_give_back_claim(). Returns SQLITE_OK, or SQLITE_BUSY if another one has it.
 int sb_claim_to_write(sqlite3 *db);
@@ -61,12 +58,6 @@ int sb_hold_for_life(int descriptor, int64_t byte, void **hold);
 
 // Ends such a lock; only the process that has taken it may.
 void sb_end_hold(void *hold);
-
-// Takes an exclusive lock on one byte of a file that is open for writing; sb_let_go gives it back.
-// It belongs to the open file too. Returns 0 or errno, which is EAGAIN if another descriptor, in any
-// process of the host, has it.
-int sb_claim(int descriptor, int64_t byte);
-void sb_let_go(int descriptor, int64_t byte);
 
 // Bytes of a file.
 typedef struct sb_range {

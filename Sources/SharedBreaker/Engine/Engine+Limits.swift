@@ -171,8 +171,7 @@ extension Engine {
     isCurrent && cell.word.has(CellWord.permitsWithinLimit)
   }
 
-  /// Whether calls of a breaker take their room on some slots, as far as this process knows: others may have
-  /// replaced the file.
+  /// Whether calls of a breaker still take their room on some slots, as far as this process knows.
   func areInUse(_ slots: any CallSlots, by cell: Cell) -> Bool {
     cell.limit.map { $0.limit.slots === slots } ?? true
   }
@@ -200,7 +199,7 @@ extension Engine {
     if let now, now.limit !== limit { now.limit.slots.adopt(now.terms) }
   }
 
-  /// Looks once a second whether the slots are still those that other processes use.
+  /// Looks after the slots and those who have them, once a second.
   func lookAfterLimits() {
     guard isAvailable else { return }
     // Before anything that may wait for the store: other threads begin calls meanwhile.
@@ -212,9 +211,10 @@ extension Engine {
     }
   }
 
-  /// Does the same for a caller that waits, at most once a second.
+  /// Looks after the slots for a caller that waits, at most once a second.
   ///
-  /// All threads of this process may wait, and then no call does the rounds. Nothing here waits for the store.
+  /// All threads of this process may wait, and then no call does the rounds. This waits for no store, and only
+  /// for a moment for a process that is creating the file of the slots.
   func lookAfterSlotsWhileWaiting() {
     let now = bootNanoseconds
     let due = nextLookAtSlots.load(ordering: .relaxed)
@@ -225,6 +225,7 @@ extension Engine {
     if isMine { lookAfterSlots() }
   }
 
+  /// Uses the slots that other processes use, and sends those who wait there if the file was replaced.
   private func lookAfterSlots() {
     let limited = look { $0.knowledge.limited }
     guard !limited.isEmpty else { return }

@@ -141,8 +141,8 @@ struct RoomSearch {
   }
 
   private mutating func noteLook() {
-    let now = Patience.monotonicNanoseconds()
-    if looks == 0 || now - firstLook >= 1_000_000_000 { (looks, firstLook) = (0, now) }
+    let now = engine.bootNanoseconds
+    if looks == 0 || now - firstLook >= Engine.roundNanoseconds { (looks, firstLook) = (0, now) }
     looks += 1
   }
 
