@@ -102,7 +102,8 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Creates the error for a store that is not the one that this process has opened.
   static func replaced(_ path: String) -> StoreError {
     StoreError(
-      .busy, "the store \(visible(path)) was replaced or restored meanwhile: try again")
+      .busy, code: ESTALE,
+      "the store \(visible(path)) was replaced or restored meanwhile: try again")
   }
 
   /// Creates the error for a wait that was ended before its time, which says nothing about the store.
@@ -131,6 +132,9 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
 
   /// Whether nobody knows what is wrong with the store, because the wait for it was ended early.
   package var isInterrupted: Bool { kind == .busy && code == EINTR }
+
+  /// Whether the store was replaced, or its log deleted, while this process opened it or had it open.
+  var isOfReplacement: Bool { kind == .busy && code == ESTALE }
 
   /// Whether this process, or the system, had no descriptor left.
   var isOfDescriptors: Bool { kind == .other && Self.isOfDescriptors(code) }

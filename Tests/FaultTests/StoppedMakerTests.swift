@@ -86,4 +86,33 @@ import Testing
     while try play(step, isNew: isNew) { step += Steps.stride }
     #expect(step > 20)
   }
+
+  /// A program that closes a store last deletes its log and its index.
+  ///
+  /// In a directory in which everybody may create files, both are checked before SQLite opens them.
+  @Test(
+    .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"),
+    arguments: [0o755, 0o1777] as [UInt32])
+  func `a store is opened even if its log is deleted at any step of that`(mode: UInt32) throws {
+    let directory = try TemporaryDirectory()
+    // Where a new file never has the number of a deleted one.
+    let disk = try SmallDisk(at: directory.file("state"), kilobytes: 4_096)
+    try Files.changeMode(directory.file("state"), to: mode)
+    for step in 1... {
+      let maker = try player(["make", directory.path, "0"])
+      #expect(maker.waitForEnd() == 0)
+      let opener = try player(["make", directory.path, "\(step)"])
+      try #require(opener.waitForStop())
+      _ = try Database.value(directory.store, "SELECT count(*) FROM breaker")
+      let isDeleted = !Files.exists(directory.store + "-wal")
+      opener.resume()
+      #expect(opener.waitForEnd() == 0, "step \(step)")
+      guard isDeleted else {
+        // From now on it holds the file.
+        #expect(step > 3)
+        break
+      }
+    }
+    withExtendedLifetime(disk) {}
+  }
 }

@@ -85,12 +85,7 @@ extension SQLiteStorage {
 
   /// Refuses a file that is no longer the one at its path, because the log there is another file's.
   func refuseMoved() throws(StoreError) {
-    guard !hasMoved else {
-      throw StoreError(
-        .other,
-        "the store \(StoreError.visible(path)) cannot be opened: it was replaced meanwhile: try again"
-      )
-    }
+    guard !hasMoved else { throw StoreError.replaced(path) }
   }
 
   /// Whether the path no longer names the file that is open.

@@ -44,14 +44,15 @@ internal import Glibc
 
   /// Retries what does not wait by itself, as long as another process is in the way.
   static func retrying<Result>(
-    atMost timeout: Duration, _ body: () throws(StoreError) -> Result
+    atMost timeout: Duration, after isInTheWay: (StoreError) -> Bool = { $0.kind == .busy },
+    _ body: () throws(StoreError) -> Result
   ) throws(StoreError) -> Result {
     let deadline = deadline(after: timeout)
     while true {
       do throws(StoreError) {
         return try body()
       } catch {
-        guard error.kind == .busy, pause(until: deadline) else { throw error }
+        guard isInTheWay(error), pause(until: deadline) else { throw error }
       }
     }
   }

@@ -122,9 +122,13 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     if let refusal { throw refusal }
     return try holding(reading) { () throws(StoreError) in
       letGo(ofReplaced: false)
-      let opened = try OpenStore(
-        path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout,
-        clock: clock, lost: lost)
+      // Others may create the store at the same moment, or close it and delete its log.
+      let opened = try Patience.retrying(atMost: lockTimeout, after: \.isOfReplacement) {
+        () throws(StoreError) in
+        try OpenStore(
+          path: path, mayCreate: mayCreate, access: access, lockTimeout: lockTimeout,
+          clock: clock, lost: lost)
+      }
       store = opened
       openings.add(1, ordering: .relaxed)
       usePages(of: opened)
