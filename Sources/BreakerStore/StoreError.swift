@@ -136,6 +136,9 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Whether the store was replaced, or its log deleted, while this process opened it or had it open.
   var isOfReplacement: Bool { kind == .busy && code == ESTALE }
 
+  /// Whether others were in the way as long as this process could wait.
+  var isOfOthers: Bool { kind == .busy && !isInterrupted && !isOfReplacement }
+
   /// Whether this process, or the system, had no descriptor left.
   var isOfDescriptors: Bool { kind == .other && Self.isOfDescriptors(code) }
 

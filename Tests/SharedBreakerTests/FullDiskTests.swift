@@ -18,11 +18,17 @@ import Testing
     #expect(try puppets[1].ask("health").hasPrefix("unavailable diskFull "))
     #expect(try puppets[0].ask("trip").hasPrefix("store diskFull "))
     #expect(try puppets.ask("events") == ["unavailable", "unavailable"])
-    // The write that proves that there is room again may just fit, but not what follows.
-    stage.clock.advance(by: .seconds(1))
-    #expect(try puppets.ask("run ok") == ["ok 42", "ok 42"])
-    #expect(try puppets.ask("failures 200") == Array(repeating: "failed 200 rejected 0", count: 2))
-    #expect(try puppets.ask("health").allSatisfy { $0.hasPrefix("unavailable diskFull ") })
+    for round in 0..<rounds(50) {
+      // Both try the store again at once, so each holds it while the other one does. The write that
+      // proves that there is room again may just fit, but not what follows.
+      stage.clock.advance(by: .seconds(60))
+      #expect(try puppets.ask("run ok") == ["ok 42", "ok 42"])
+      #expect(
+        try puppets.ask("failures 200") == Array(repeating: "failed 200 rejected 0", count: 2))
+      let health = try puppets.ask("health")
+      #expect(
+        health.allSatisfy { $0.hasPrefix("unavailable diskFull ") }, "round \(round): \(health)")
+    }
     // A process that starts now has never seen the store.
     let late = try stage.puppet()
     #expect(try late.ask("run ok") == "ok 42")

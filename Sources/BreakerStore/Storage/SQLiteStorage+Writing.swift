@@ -83,10 +83,12 @@ extension SQLiteStorage {
     let deadline = Patience.deadline(after: .milliseconds(50))
     return try Patience.bounded(by: deadline) { () throws(StoreError) in
       repeat {
-        let hasMoved = try holding(reading) { store.checkpoint(isUrgent: false) }
-        guard hasMoved else { throw first }
-        do throws(StoreError) { return try body(store) } catch {
-          guard error.kind == .diskFull else { throw error }
+        do throws(StoreError) {
+          guard try holding(reading, { store.checkpoint(isUrgent: false) }) else { break }
+          return try body(store)
+        } catch {
+          // Others who find the disk full hold the store meanwhile, but the disk is what is wrong with it.
+          guard error.kind == .diskFull || error.isOfOthers else { throw error }
         }
       } while Patience.pause(until: deadline)
       throw first
