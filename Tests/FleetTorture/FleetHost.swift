@@ -199,6 +199,7 @@ extension FleetHost {
       switch (entry.change.wireFrom, entry.change.wireTo) {
       case ("closed", "open"): .opened
       case ("half_open", "open"): .reopened
+      case ("open", "extended"): .extended
       case ("closed", "half_open"): .suspected
       default: isCommand(entry.change) ? .command : .other
       }

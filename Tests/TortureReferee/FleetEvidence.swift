@@ -74,6 +74,9 @@ package struct FleetEvidence: Sendable {
       /// From half-open to open.
       case reopened
 
+      /// Open for another time, which a command has set.
+      case extended
+
       /// From closed to half-open.
       case suspected
 
@@ -91,6 +94,11 @@ package struct FleetEvidence: Sendable {
 
     /// When it happened, in milliseconds of the clock that all the hosts share.
     package var at: Int64
+
+    /// Whether the host had the breaker open from then on, and not because of another host.
+    package var isOwnOpening: Bool {
+      origin == nil && [.opened, .reopened, .extended].contains(kind)
+    }
 
     package init(_ kind: Kind, of name: String, _ reason: String, by origin: String?, at: Int64) {
       self.kind = kind

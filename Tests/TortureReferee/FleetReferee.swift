@@ -112,7 +112,7 @@ extension FleetReferee {
         complain(.openedByOthers, "\(words), by \(event.origin ?? "-")")
       }
     case .suspected: judge(suspicion: event, of: host)
-    case .command, .other: break
+    case .extended, .command, .other: break
     }
   }
 
@@ -121,8 +121,7 @@ extension FleetReferee {
     let others = evidence.hosts.count { other in
       other.name != host.name
         && other.events.contains { opening in
-          (opening.kind == .opened || opening.kind == .reopened) && opening.name == event.name
-            && opening.origin == nil
+          opening.isOwnOpening && opening.name == event.name
             && (event.at - evidence.longestOpening...event.at + 100).contains(opening.at)
         }
     }

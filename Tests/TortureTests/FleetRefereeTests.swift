@@ -93,6 +93,15 @@ import TortureReferee
     #expect(Self.kinds { $0.hosts[1].events[1].name = "db" } == [.openedByOthers])
   }
 
+  @Test func `a breaker that its host trips again is open by itself`() {
+    #expect(Self.kinds { $0.hosts[1].events[1].kind = .extended } == [])
+    let found = Self.kinds {
+      $0.hosts[1].events[1].kind = .extended
+      $0.hosts[1].events[1].origin = "a"
+    }
+    #expect(found == [.openedByOthers])
+  }
+
   @Test func `what somebody without a key has done is found`() {
     #expect(
       Self.kinds {
