@@ -330,6 +330,130 @@ class Limits(StoreTestCase):
             holder.communicate("\n")
         self.assert_free()
 
+    def signal_until(self, is_over):
+        """Send signals all the time, until something is over; return what ends that."""
+        ended = threading.Event()
+
+        def send():
+            while not ended.wait(0.005) and not is_over():
+                os.kill(os.getpid(), signal.SIGUSR1)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+
+        def end():
+            ended.set()
+            sender.join()
+
+        self.addCleanup(end)
+        return sender
+
+    def test_a_wait_hears_every_signal_and_ends_at_its_time(self):
+        heard = 0
+
+        def hear(*_):
+            nonlocal heard
+            heard += 1
+
+        before = signal.signal(signal.SIGUSR1, hear)
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+        # Long after a wait for the file would be over.
+        hasty = SharedStore(self.path, lock_timeout=0.001)
+        # A wait that began again after each of these signals would not end while they come.
+        patient = SharedStore(self.path, lock_timeout=3600)
+        with self.held_elsewhere():
+            for store in (hasty, patient):
+                self.addCleanup(store.close)
+                gpu = store.breaker("gpu", max_concurrent=1, queue_timeout=0.5)
+                heard = 0
+                sender = self.signal_until(lambda: heard > 3_000)
+                with self.assertRaises(Rejected) as caught, gpu:
+                    self.fail("the work was run")
+                self.assertEqual(caught.exception.cause, "busy")
+                self.assertTrue(sender.is_alive(), "the wait has lasted until there were no more signals")
+                heard = 10_000
+                sender.join()
+
+    def test_a_wait_hears_a_signal_after_one_whose_handler_has_returned(self):
+        heard = 0
+
+        class Last(Exception):
+            pass
+
+        def hear(*_):
+            nonlocal heard
+            heard += 1
+            if heard == 20:
+                raise Last
+
+        before = signal.signal(signal.SIGUSR1, hear)
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+        hasty = SharedStore(self.path, lock_timeout=0.001)
+        self.addCleanup(hasty.close)
+        gpu = hasty.breaker("gpu", max_concurrent=1, queue_timeout=20)
+        with self.held_elsewhere():
+            self.signal_until(lambda: heard == 20)
+            with self.assertRaises(Last), gpu:
+                self.fail("the work was run")
+        self.assertEqual(gpu.snapshot()["limit"]["waiting"], 0)
+
+    def test_signals_do_not_cost_a_caller_its_place_in_the_queue(self):
+        gpu = self.patient()
+        order = []
+        heard = threading.Event()
+        before = signal.signal(signal.SIGUSR1, lambda *_: heard.set())
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+
+        def follow(holder):
+            eventually(lambda: gpu.snapshot()["limit"]["waiting"] == 1)
+            second.start()
+            eventually(lambda: gpu.snapshot()["limit"]["waiting"] == 2)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            heard.wait()
+            holder.communicate("\n")
+
+        def wait(name):
+            with gpu:
+                order.append(name)
+
+        with self.held_elsewhere() as holder:
+            second = threading.Thread(target=wait, args=["second"])
+            first = threading.Thread(target=follow, args=[holder])
+            first.start()
+            wait("first")
+            first.join()
+            second.join()
+        self.assertEqual(order, ["first", "second"])
+
+    def test_a_child_that_a_handler_forks_waits_for_room_itself(self):
+        gpu = self.patient()
+        children = []
+
+        def split(*_):
+            children.append(os.fork())
+
+        before = signal.signal(signal.SIGUSR1, split)
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+        with self.held_elsewhere() as holder:
+            parent = os.getpid()
+
+            def follow():
+                eventually(lambda: gpu.snapshot()["limit"]["waiting"] == 1)
+                os.kill(parent, signal.SIGUSR1)
+                eventually(lambda: gpu.snapshot()["limit"]["waiting"] == 2)
+                holder.communicate("\n")
+
+            thread = threading.Thread(target=follow)
+            thread.start()
+            try:
+                with gpu:
+                    in_use = self.in_use(gpu)
+            finally:
+                if os.getpid() != parent:
+                    os._exit(in_use)
+            thread.join()
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]), 1)
+
     def test_a_process_forks_while_a_thread_waits(self):
         gpu = self.patient()
         ran = []

@@ -131,8 +131,7 @@ int sb_begin(Breaker *self, sb_permit *permit, uint64_t *room) {
   if (code != SB_WOULD_BLOCK) return code;
   if (!outer) outer = sb_room_around(self);
   sb_rejection rejection = SB_REJECTION_INIT;
-  INTERRUPTIBLY((Store *)self->store, code,
-                sb_enter_inside(self->handle, outer, permit, &rejection, 0));
+  code = sb_enter_and_wait(self, outer, permit, &rejection);
   code = sb_entered(self, code, &rejection);
   if (code == SB_OK && permit->kind && sb_takes_room(self, permit, room)) code = SB_LIMITED;
   if (sb_after_waiting(self, permit->kind == SB_PROBE)) return give_up(self, permit);

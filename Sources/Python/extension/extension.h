@@ -29,6 +29,7 @@ typedef struct {
   PyObject *rejected, *store_error, *invalid_policy, *invalid_name;
   PyObject *states[3], *modes[4], *kinds[2], *verdicts[3];
   PyTypeObject *coroutine, *generator, *async_generator, *method;
+  PyObject *way_of_waiting;  // says how the running code waits for room
   PyObject *context;  // identifies the thread and task that is running
   PyObject *variable;  // contextvars.ContextVar
   PyObject *set_wakeup;  // signal.set_wakeup_fd; NULL where no handlers run
@@ -167,6 +168,11 @@ int sb_tell_log(Store *self);
 Wait sb_wait_for(Store *store);
 bool sb_begins_wait(Wait *wait, int *code);
 void sb_ends_wait(Wait *wait, int code);
+bool sb_runs_handlers(State *state);
+int sb_wait_until_readable(Store *store, int descriptor);
+
+// room.c
+int sb_enter_and_wait(Breaker *self, uint64_t outer, sb_permit *permit, sb_rejection *rejection);
 
 // nesting.c
 uint64_t sb_room_around(Breaker *self);

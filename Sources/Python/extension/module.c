@@ -44,6 +44,7 @@ static int execute(PyObject *module) {
       {&state->invalid_policy, "shared_breaker._errors", "InvalidPolicy"},
       {&state->invalid_name, "shared_breaker._errors", "InvalidName"},
       {&state->context, "shared_breaker._context", "running_context"},
+      {&state->way_of_waiting, "shared_breaker._loops", "way_of_waiting"},
       {&state->variable, "_contextvars", "ContextVar"},
       {(PyObject **)&state->coroutine, "types", "CoroutineType"},
       {(PyObject **)&state->generator, "types", "GeneratorType"},
@@ -82,7 +83,8 @@ static void each(State *state, int (*visit)(PyObject **, void *), void *arg) {
       &state->rejected,               &state->store_error,            &state->invalid_policy,
       &state->invalid_name,           &state->context,                (PyObject **)&state->coroutine,
       (PyObject **)&state->generator, (PyObject **)&state->async_generator,
-      (PyObject **)&state->method,    &state->variable,               &state->set_wakeup};
+      (PyObject **)&state->method,    &state->variable,               &state->set_wakeup,
+      &state->way_of_waiting};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (visit(all[i], arg)) return;
   struct { PyObject **first; size_t count; } words[] = {

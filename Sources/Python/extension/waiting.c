@@ -24,6 +24,17 @@ static int64_t now(void) {
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+// Whether the thread runs the handlers of signals: only the main thread of the main interpreter does.
+bool sb_runs_handlers(State *state) {
+  static _Thread_local unsigned known_in;  // the number of forks at which it was looked up, plus 1
+  static _Thread_local bool is_main;
+  if (known_in != sb_forks + 1) {
+    known_in = sb_forks + 1;
+    is_main = syscall(SYS_gettid) == getpid();
+  }
+  return is_main && state->set_wakeup;
+}
+
 static int has_rung(void *unused) {
   struct pollfd reader = {bell.reader, POLLIN, 0};
   return poll(&reader, 1, 0) > 0;
@@ -72,22 +83,11 @@ static void stop_listening(Wait *wait) {
     if (wait->outer >= 0 && write(wait->outer, signals, (size_t)count) < 0) continue;
 }
 
-// Whether the thread runs the handlers of signals: only the main thread of the main interpreter does.
-static bool runs_handlers(State *state) {
-  static _Thread_local unsigned known_in;  // the number of forks at which it was looked up, plus 1
-  static _Thread_local bool is_main;
-  if (known_in != sb_forks + 1) {
-    known_in = sb_forks + 1;
-    is_main = syscall(SYS_gettid) == getpid();
-  }
-  return is_main && state->set_wakeup;
-}
-
 // Prepares a wait for a store. It keeps the exception that is set.
 Wait sb_wait_for(Store *store) {
   return (Wait){.store = store,
                 .pending = sb_raised(),
-                .phase = runs_handlers(store->state) ? AT_ONCE : PATIENTLY};
+                .phase = sb_runs_handlers(store->state) ? AT_ONCE : PATIENTLY};
 }
 
 // Ends the first attempt as soon as it would wait, because most calls need not wait, and do without the rest.
@@ -133,4 +133,32 @@ void sb_ends_wait(Wait *wait, int code) {
     // Signals that keep coming must not let a call wait for ever.
     wait->phase = PATIENTLY;
   }
+}
+
+// How long a wait looks for signals only now and then, where they cannot ring: in milliseconds.
+enum { LOOK_FOR_SIGNALS = 100 };
+
+// Waits until a descriptor is readable, however often signals come whose handlers return; -1 with an exception if
+// one has raised.
+int sb_wait_until_readable(Store *store, int descriptor) {
+  bool is_readable = false, is_main = sb_runs_handlers(store->state);
+  // In a child that a handler has forked, the descriptor is that of the parent.
+  unsigned forks = sb_forks;
+  while (!is_readable && forks == sb_forks) {
+    Wait wait = {.store = store};
+    bool listens = is_main && listen_for_signals(&wait);
+    // A signal that came before has not rung.
+    int status = PyErr_CheckSignals();
+    if (!status) {
+      struct pollfd ready[] = {{descriptor, POLLIN, 0}, {bell.reader, POLLIN, 0}};
+      int patience = is_main && !listens ? LOOK_FOR_SIGNALS : -1, count;
+      Py_BEGIN_ALLOW_THREADS
+      count = poll(ready, listens ? 2 : 1, patience);
+      Py_END_ALLOW_THREADS
+      is_readable = count > 0 && ready[0].revents;
+    }
+    if (listens) stop_listening(&wait);
+    if (status || PyErr_CheckSignals()) return -1;
+  }
+  return 0;
 }

@@ -1,16 +1,19 @@
 """Does what an event loop must not wait for, in a few threads.
 
 A healthy call never gets here. The threads are started when they are first needed, and only in
-programs that use asyncio.
+programs that use asyncio or trio.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
+from ._errors import visible
 from ._judge import IGNORED
+from ._loops import loop_of_coroutine
 from ._signals import is_of_signal
 
 TYPE_CHECKING = False
@@ -34,15 +37,20 @@ def _forget_threads() -> None:
 os.register_at_fork(after_in_child=_forget_threads)
 
 
-def hand_over(work: Callable[[], T]) -> asyncio.Future[T] | None:
-    """Let a thread do some work; return None if no thread can, so that the caller has to."""
+def _executor() -> ThreadPoolExecutor:
     global _threads
+    if _threads is None:
+        _threads = ThreadPoolExecutor(4, thread_name_prefix="shared_breaker")
+    return _threads
+
+
+def hand_over(work: Callable[[], T]) -> Future[T] | None:
+    """Let a thread do some work; return None if no thread can, so that the caller has to."""
+    if loop_of_coroutine() is None:
+        return None
     try:
-        loop = asyncio.get_running_loop()
-        if _threads is None:
-            _threads = ThreadPoolExecutor(4, thread_name_prefix="shared_breaker")
-        return loop.run_in_executor(_threads, work)
-    except RuntimeError as error:  # no loop of asyncio, or the interpreter is ending
+        return _executor().submit(work)
+    except RuntimeError as error:  # the interpreter is ending
         if is_of_signal(error):
             raise
         return None
@@ -53,8 +61,27 @@ async def in_thread(work: Callable[[], T]) -> T:
     future = hand_over(work)
     if future is None:
         return work()
-    future.add_done_callback(_retrieve)
-    return await asyncio.shield(future)
+    if loop_of_coroutine() == "trio":
+        return await _result_in_trio(future)
+    waiting = asyncio.wrap_future(future)
+    waiting.add_done_callback(_retrieve)
+    return await asyncio.shield(waiting)
+
+
+async def _result_in_trio(future: Future[T]) -> T:
+    """Wait for the result of a thread, which cannot be cancelled."""
+    import trio
+
+    token, is_done = trio.lowlevel.current_trio_token(), trio.Event()
+
+    def wake(future: Future[T]) -> None:
+        with contextlib.suppress(trio.RunFinishedError):
+            token.run_sync_soon(is_done.set)
+
+    future.add_done_callback(wake)
+    with trio.CancelScope(shield=True):
+        await is_done.wait()
+    return future.result()
 
 
 def _retrieve(future: asyncio.Future[T]) -> None:
@@ -67,9 +94,6 @@ async def enter(permit: Permit) -> None:
     """Ask for a permit; raise Rejected if the breaker rejects the call."""
     # Another thread is inside of nothing.
     permit._look_around()
-    if not _has_loop():
-        permit._enter(True)
-        return
     try:
         descriptor = permit._queue(False)
         while descriptor is not None:
@@ -77,35 +101,38 @@ async def enter(permit: Permit) -> None:
                 # It takes the file, but no thread waits for the turn.
                 descriptor = await in_thread(lambda: permit._queue(True))
             else:
-                await _readable(descriptor)
+                await _readable(permit, descriptor)
                 descriptor = permit._queue(False)
-    except asyncio.CancelledError:
-        # A thread may have the permit already, or may still get it.
+    except Exception:
+        raise
+    except BaseException:
+        # The coroutine is cancelled. A thread may have the permit already, or may still get it.
         permit._give_up()
         permit._leave_queue()
         hand_over(lambda: permit._leave(IGNORED, None, 0, 0, True))
         raise
 
 
-def _has_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError as error:
-        if is_of_signal(error):
-            raise
-        return False
-    return True
+async def _readable(permit: Permit, descriptor: int) -> None:
+    """Wait until a descriptor is readable, with the loop that runs the coroutine."""
+    kind = loop_of_coroutine()
+    if kind == "trio":
+        import trio
 
-
-async def _readable(descriptor: int) -> None:
-    """Wait until a descriptor is readable."""
-    loop = asyncio.get_running_loop()
-    future = loop.create_future()
-    loop.add_reader(descriptor, _resolve, future)
-    try:
-        await future
-    finally:
-        loop.remove_reader(descriptor)
+        await trio.lowlevel.wait_readable(descriptor)
+    elif kind == "asyncio":
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        loop.add_reader(descriptor, _resolve, future)
+        try:
+            await future
+        finally:
+            loop.remove_reader(descriptor)
+    else:
+        permit._leave_queue()
+        raise RuntimeError(
+            f"{visible(permit.breaker.name)} has no room now, and a coroutine can wait for it only in an event loop "
+            "of asyncio or trio")
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -143,12 +143,16 @@ class _Matcher:
         return answer
 
 
+_CANCELLATIONS = (
+    ("asyncio", "CancelledError"), ("concurrent.futures", "CancelledError"), ("trio", "Cancelled"))
+
+
 def cancellation_types() -> tuple[type[BaseException], ...]:
     """Return the types that mean that a call was cancelled, which is no failure unless a rule names them."""
     types: list[type[BaseException]] = [GeneratorExit, KeyboardInterrupt, SystemExit]
     # Without importing modules that the program does not use.
-    for name in ("asyncio", "concurrent.futures"):
-        cancelled = getattr(sys.modules.get(name), "CancelledError", None)
+    for module, name in _CANCELLATIONS:
+        cancelled = getattr(sys.modules.get(module), name, None)
         if cancelled is not None:
             types.append(cancelled)
     return tuple(types)

@@ -1,0 +1,63 @@
+// Waits for room under a limit, in the way of the code that waits.
+//
+// The main thread waits for a turn on a descriptor, because the turn keeps its place and its deadline however often
+// signals end the wait for a moment. So does a greenlet, with the loop that runs it. Any other thread just waits in the
+// library.
+#include "extension.h"
+
+// Waits until a turn's descriptor is readable; -1 with an exception.
+static int wait_until_readable(Breaker *self, PyObject *way, int descriptor) {
+  if (way == Py_None) return sb_wait_until_readable((Store *)self->store, descriptor);
+  PyObject *answer = PyObject_CallFunction(way, "Oi", self->name, descriptor);
+  Py_XDECREF(answer);
+  return answer ? 0 : -1;
+}
+
+// Finds out what has become of a turn. A turn would not survive a signal that ends its wait for the file, which is
+// short.
+static int take_turn(sb_turn *turn, sb_permit *permit, sb_rejection *rejection) {
+  int code = sb_turn_take(turn, permit, rejection, SB_NOWAIT);
+  if (code == SB_WOULD_BLOCK) WITHOUT_GIL(code, sb_turn_take(turn, permit, rejection, 0));
+  return code;
+}
+
+// Gives a turn up, or frees it once it has ended. It keeps the exception that is set.
+static void end_turn(sb_turn *turn) {
+  PyObject *pending = sb_raised();
+  Py_BEGIN_ALLOW_THREADS
+  sb_turn_free(turn);
+  Py_END_ALLOW_THREADS
+  sb_raise_again(pending);
+}
+
+static int enter_in_turn(Breaker *self, PyObject *way, uint64_t outer, sb_permit *permit, sb_rejection *rejection) {
+  sb_turn *turn;
+  int code, descriptor;
+  do {
+    turn = NULL;
+    INTERRUPTIBLY((Store *)self->store, code,
+                  sb_turn_open(self->handle, outer, permit, rejection, &turn, 0));
+    // The child of a fork cannot take its parent's turn, and asks for one of its own.
+    while (code == SB_WAITING && (descriptor = sb_turn_descriptor(turn)) >= 0)
+      code = wait_until_readable(self, way, descriptor) ? SB_INTERRUPTED : take_turn(turn, permit, rejection);
+    if (turn) end_turn(turn);
+  } while (code == SB_WAITING || code == SB_ERR_FORKED);
+  return code;
+}
+
+// Takes a permit as sb_enter_inside() does, and waits for the file and for room. The code is SB_INTERRUPTED, with an
+// exception, if a handler has raised, or if waiting for room would stop the loop that runs this code.
+int sb_enter_and_wait(Breaker *self, uint64_t outer, sb_permit *permit, sb_rejection *rejection) {
+  State *state = self->state;
+  PyObject *way = PyObject_CallNoArgs(state->way_of_waiting);
+  if (!way) return SB_INTERRUPTED;
+  bool is_for_thread = way == Py_None;
+  int code = SB_ERR_RESOURCES;
+  if (!is_for_thread || sb_runs_handlers(state)) code = enter_in_turn(self, way, outer, permit, rejection);
+  // A thread can still wait if the process has no descriptor left for the turn.
+  if (is_for_thread && code == SB_ERR_RESOURCES)
+    INTERRUPTIBLY((Store *)self->store, code,
+                  sb_enter_inside(self->handle, outer, permit, rejection, 0));
+  Py_DECREF(way);
+  return code;
+}
