@@ -173,6 +173,43 @@ def app(environ, start_response):
 """
 
 
+SLOW_APP = """
+import time
+from shared_breaker import Rejected, breaker
+
+payments = breaker("payments", max_failures=3, open_for=3600, max_concurrent=4, lost_calls="failure")
+
+
+def app(environ, start_response):
+    status = "200 OK"
+    try:
+        if environ["QUERY_STRING"] == "hang":
+            with payments:
+                time.sleep(3600)
+    except Rejected:
+        status = "503 Service Unavailable"
+    start_response(status, [])
+    return [b""]
+"""
+
+
+# Whose requests wait for each other in one process.
+TURNS_APP = """
+import gevent
+from shared_breaker import breaker
+
+gpu = breaker("gpu", max_concurrent=1, queue_timeout=3600)
+
+
+def app(environ, start_response):
+    if environ["QUERY_STRING"]:
+        with gpu:
+            gevent.sleep(0.01)
+    start_response("200 OK", [])
+    return [b""]
+"""
+
+
 # One of which a request hangs in C, where no signal handler of Python runs: its worker can only be killed.
 STUCK_APP = """
 import ctypes
@@ -409,6 +446,41 @@ class Servers(Recipe):
         self.assertIn("was killed while the call was under way", snapshot["last_error"])
 
     @needs("gunicorn")
+    @needs("gevent")
+    def test_requests_of_a_gevent_worker_wait_for_room_while_others_are_served(self):
+        path = os.path.join(self.directory, "socket")
+        Path(self.directory, "turns_app.py").write_text(TURNS_APP)
+        self.start(
+            sys.executable, "-m", "gunicorn", "-k", "gevent", "--bind", f"unix:{path}", "turns_app:app",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([self.directory, *sys.path])})
+        eventually(lambda: os.path.exists(path) and self.answers(path))
+        answers = []
+        requests = [
+            threading.Thread(target=lambda: answers.append(self.ask(path, "?turn")[0])) for _ in range(20)]
+        for request in requests:
+            request.start()
+        for request in requests:
+            request.join()
+        self.assertEqual(answers, [200] * 20)
+
+    @needs("gunicorn")
+    def test_requests_that_gunicorn_ends_are_failures_where_lost_calls_are(self):
+        path = os.path.join(self.directory, "socket")
+        Path(self.directory, "slow_app.py").write_text(SLOW_APP)
+        self.start(
+            sys.executable, "-m", "gunicorn", "--timeout", "1", "--bind", f"unix:{path}", "slow_app:app",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([self.directory, *sys.path])})
+        eventually(lambda: os.path.exists(path) and self.answers(path))
+        for hung in range(6):
+            with contextlib.suppress(http.client.HTTPException, OSError):
+                # gunicorn may have answered 500 before it ends the worker.
+                if self.ask(path, "?hang")[0] == 503:
+                    break
+        snapshot = self.store.snapshot("payments")
+        self.assertEqual((hung, snapshot["state"], snapshot["totals"]["ignored"]), (3, "open", 0))
+        self.assertIn("SystemExit: 1", snapshot["last_error"])
+
+    @needs("gunicorn")
     @needs("prometheus_client")
     def test_any_worker_of_gunicorn_answers_a_scrape_for_all(self):
         path = os.path.join(self.directory, "socket")
@@ -538,6 +610,17 @@ worker_hijack_root_logger = False
         recipe.charge.delay("one")
         eventually(lambda: (self.store.snapshot("payments") or {}).get("trips"), seconds=300)
         self.assertIn("SoftTimeLimitExceeded", self.store.snapshot("payments")["last_error"])
+
+    @needs("celery")
+    def test_a_task_of_celery_that_hangs_is_a_failure_at_its_hard_limit_where_lost_calls_are(self):
+        recipe = self.start_celery(
+            ("soft_time_limit=20, time_limit=30", "time_limit=1"),
+            ("max_failures=3", "max_failures=1, max_concurrent=2, lost_calls='failure'"),
+            ('return "charged"', "__import__('time').sleep(3600)"))
+        recipe.charge.delay("one")
+        eventually(lambda: (self.store.snapshot("payments") or {}).get("trips"), seconds=300)
+        snapshot = self.store.snapshot("payments")
+        self.assertEqual((snapshot["totals"]["failures"], snapshot["totals"]["ignored"]), (1, 0))
 
     @needs("celery")
     def test_tasks_of_celery_go_back_to_the_queue_while_the_breaker_rejects(self):

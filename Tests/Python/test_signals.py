@@ -276,6 +276,59 @@ class AnyHandler(SignalTestCase):
         self.assertEqual((totals["failures"], totals["successes"]), (10, 1))
 
 
+class Ends(SignalTestCase):
+    """Handlers that end the process, as supervisors let them before they kill a worker that takes too long."""
+
+    def calls(self, breaker, code):
+        """Let each kind of call be ended by a handler that exits with a code."""
+        self.handle(lambda number, frame: sys.exit(code))
+
+        def work():
+            signal.raise_signal(signal.SIGUSR1)
+
+        async def async_work():
+            work()
+
+        def block():
+            with breaker:
+                work()
+
+        for call in (block, lambda: breaker.call(work), breaker(work), breaker(async_work)().send):
+            with self.assertRaises(SystemExit):
+                call(*() if call.__name__ != "send" else (None,))
+
+    def test_a_handler_that_exits_fails_its_call_where_lost_calls_are_failures(self):
+        breaker = self.store.breaker(
+            "payments", max_concurrent=8, max_failures=100, lost_calls="failure", failure=KeyError)
+        breaker.call(int)
+        for code in (1, -241, "timeout"):
+            self.calls(breaker, code)
+        self.assertEqual((self.totals("payments")["failures"], self.totals("payments")["ignored"]), (12, 0))
+        self.assertEqual(
+            self.store.snapshot("payments")["last_error"],
+            "SystemExit: timeout, raised by the handler of a signal")
+
+    def test_the_end_of_a_program_is_no_failure(self):
+        breaker = self.store.breaker(
+            "payments", max_concurrent=8, max_failures=100, lost_calls="failure")
+        breaker.call(int)
+        for code in (0, None):
+            self.calls(breaker, code)
+        # The work has exited itself, or the caller has a rule for it.
+        with self.assertRaises(SystemExit), breaker:
+            sys.exit(1)
+        self.calls(self.store.breaker("payments", ignore=SystemExit), 1)
+        self.calls(self.store.breaker("plain"), 1)
+        self.assertEqual((self.totals("payments")["failures"], self.totals("payments")["ignored"]), (0, 13))
+        self.assertEqual(self.totals("plain")["failures"], 0)
+
+    def test_the_policy_that_is_in_force_says_whether_lost_calls_are_failures(self):
+        breaker = self.store.breaker("payments")
+        self.store.breaker("payments", max_concurrent=8, max_failures=100, lost_calls="failure")
+        self.calls(breaker, 1)
+        self.assertEqual(self.totals("payments")["failures"], 4)
+
+
 class AnyMoment(SignalTestCase):
     def test_no_exception_of_twenty_thousand_signals_is_lost(self):
         payments = self.store.breaker("payments", max_failures=1_000_000, ignore=judging)

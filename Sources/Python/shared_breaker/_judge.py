@@ -45,7 +45,7 @@ def outcome_number(outcome: str) -> int:
 class Judge:
     """Decides what each exception and each result means for the resource."""
 
-    __slots__ = ("_failure", "_ignore", "_open_for", "_permanent")
+    __slots__ = ("_counts_lost_calls", "_failure", "_ignore", "_open_for", "_permanent")
 
     def __init__(
         self,
@@ -53,12 +53,17 @@ class Judge:
         permanent: Rules | None = None,
         failure: ResultRules | None = None,
         open_for: OpenFor | None = None,
+        counts_lost_calls: Callable[[], bool] | None = None,
     ) -> None:
-        """Take the rules; each is an exception type, a predicate, or an iterable of them."""
+        """Take the rules; each is an exception type, a predicate, or an iterable of them.
+
+        ``counts_lost_calls`` says whether a call whose process is ended is a failure.
+        """
         self._ignore = _Matcher(ignore)
         self._permanent = _Matcher(permanent)
         self._failure = _Matcher(failure)
         self._open_for = open_for
+        self._counts_lost_calls = counts_lost_calls
 
     @property
     def judges_results(self) -> bool:
@@ -75,6 +80,8 @@ class Judge:
         is_failure = self._failure(error, is_cancellation)
         if is_failure is None:
             is_failure = isinstance(error, Exception)
+        if not is_failure and self._is_lost(error):
+            return FAILURE, describe(error) + b", raised by the handler of a signal", 0
         return (FAILURE, describe(error), self._time(error)) if is_failure else _IGNORED
 
     def result(self, result: object) -> Ending | None:
@@ -82,6 +89,18 @@ class Judge:
         if self._failure(result):
             return FAILURE, f"a result of type {type(result).__name__}".encode(), self._time(result)
         return None
+
+    def _is_lost(self, error: BaseException) -> bool:
+        """Return whether the handler of a signal ends the process, and the call counts as lost with it.
+
+        A supervisor sends such a signal to a worker that takes too long, before it kills it.
+        """
+        return (
+            isinstance(error, SystemExit)
+            and error.code not in (None, 0)
+            and self._counts_lost_calls is not None
+            and is_of_signal(error)
+            and self._counts_lost_calls())
 
     def _time(self, value: object) -> int:
         if self._open_for is None:

@@ -53,7 +53,8 @@ class SharedStore(Store):
         declares it.
 
         By default each ``Exception`` is a failure. Cancellations, and everything else that is not an
-        ``Exception``, are ignored unless a rule names their type. Rules are exception types, predicates, or
+        ``Exception``, are ignored unless a rule names their type. With ``lost_calls="failure"``, a ``SystemExit``
+        with a code other than 0 that the handler of a signal raises in the call is a failure. Rules are exception types, predicates, or
         iterables of them:
 
         - ``ignore``: exceptions that tell nothing about the resource;
@@ -69,7 +70,9 @@ class SharedStore(Store):
         if open_for is not None and not reads_time:
             keywords["open_for"] = open_for
         time_of = open_for if reads_time else None
-        judge = Judge(ignore, permanent, failure, time_of)  # type: ignore[arg-type]
+        judge = Judge(
+            ignore, permanent, failure, time_of,  # type: ignore[arg-type]
+            lambda: self._counts_lost_calls(name))
         action = 0 if on_store_failure is None else failure_number(on_store_failure)
         breaker = Breaker(self, name, policy_words(policy, keywords), action, judge)
         self._breakers.add(breaker)

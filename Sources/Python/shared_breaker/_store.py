@@ -9,7 +9,7 @@ import time
 import weakref
 
 from . import _extension
-from ._errors import Rejected, visible
+from ._errors import Rejected, StoreError, visible
 from ._events import Event, call_listener
 from ._judge import FAILURE, PERMANENT_FAILURE, outcome_number
 from ._policy import elapsed_nanoseconds, nanoseconds
@@ -219,6 +219,14 @@ class Store(_extension.Store):
             return
         for listener in list(self._call_listeners):
             call_listener(listener, event)
+
+    def _counts_lost_calls(self, name: str) -> bool:
+        """Return whether a call of a breaker is a failure if its process is ended."""
+        try:
+            snapshot = self.snapshot(name)
+        except StoreError:  # no other process will learn of it
+            return False
+        return snapshot is not None and snapshot["policy"]["lost-calls"] == "failure"
 
     def _lead_to(self, other: Store) -> None:
         """Exchange files with a store of a test, and let the breakers got from this one follow."""

@@ -9,7 +9,7 @@ payments = breaker("payments", max_failures=3, open_for=30)
 
 
 # At the soft limit Celery raises SoftTimeLimitExceeded in the task, which is a failure. At the hard
-# one it kills the process, and nobody learns how the call went. So set both.
+# one it ends the process, which is a failure only with max_concurrent and lost_calls="failure". So set both.
 @app.task(bind=True, max_retries=None, soft_time_limit=20, time_limit=30)
 def charge(self, order):
     try:
