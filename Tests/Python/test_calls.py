@@ -60,6 +60,15 @@ class Blocks(StoreTestCase):
         self.assertEqual(rejected.retry_after_header, "30")
         self.assertEqual(str(rejected), "payments is rejecting calls: it is open: try again in 30s")
 
+    def test_a_caller_of_a_breaker_that_an_operator_holds_open_comes_back_in_a_minute(self):
+        payments = self.store.breaker("payments")
+        for time, header in ((None, "60"), (5, "5")):
+            payments.force("forced_open", time)
+            with self.assertRaises(Rejected) as caught, payments:
+                self.fail("the work was run")
+            self.assertEqual(caught.exception.retry_after_header, header)
+        self.assertEqual(Rejected("x", "closed", "automatic", None, None, "busy").retry_after_header, "1")
+
     def test_a_rejection_says_times_as_cbctl_does(self):
         for seconds, words in (
             (0.0004, "1ms"), (0.999, "999ms"), (1, "1s"), (1.973, "2s"), (59.5, "1m"), (60, "1m"),
@@ -455,14 +464,20 @@ class Policies(StoreTestCase):
         with self.assertRaisesRegex(ValueError, "continue_locally"):
             self.store.breaker("payments", on_store_failure="panic")
 
-    def test_a_keyword_takes_neither_several_values_nor_a_bool(self):
-        self.store.breaker("payments", max_failures="4", open_for="1m")
-        for text in ("3 open-for=1h", " 3", ""):
-            with self.assertRaisesRegex(InvalidPolicy, "max_failures"):
-                self.store.breaker("payments", max_failures=text)
-        for words in ({"open_for": True}, {"max_failures": True}, {"jitter": False}):
-            with self.assertRaises(TypeError):
-                self.store.breaker("payments", **words)
+    def test_a_keyword_takes_neither_several_values_nor_those_of_another_type(self):
+        self.store.breaker("payments", max_failures=4, open_for="1m", max_concurrent=3)
+        for text in ("3s max-failures=1", " 3s", ""):
+            with self.assertRaisesRegex(InvalidPolicy, "open_for"):
+                self.store.breaker("payments", open_for=text)
+        for value in ("3", 2.0, True, [], b"3"):
+            for words in (
+                {"max_failures": value}, {"max_concurrent": value}, {"queue": value}, {"window": [value]},
+                {"jitter": str(value)}, {"fleet_quorum": str(value)}, {"open_for": bool(value)}):
+                name = next(iter(words))
+                with self.assertRaisesRegex(TypeError, f"{name} has to be a .*, and not "):
+                    self.store.breaker("payments", **words)
+            with self.assertRaisesRegex(TypeError, "units has to be a whole number, and not "):
+                self.store.breaker("payments").claiming(units=value)
         self.assertEqual(self.store.breaker("payments").snapshot()["policy"]["max-failures"], 4)
 
     def test_arguments_that_are_not_times_policies_or_stores_are_refused_in_terms_of_python(self):
@@ -500,7 +515,7 @@ class Policies(StoreTestCase):
         with self.assertRaisesRegex(InvalidPolicy, "surrogate"):
             self.store.breaker("payments", "max-failures=\ud800")
         with self.assertRaisesRegex(InvalidPolicy, "surrogate"):
-            self.store.breaker("payments", max_failures="\ud800")
+            self.store.breaker("payments", open_for="\ud800")
         with self.assertRaisesRegex(ValueError, "token.*surrogate"):
             self.store.report("\ud800")
         with self.assertRaisesRegex(ValueError, "group.*surrogate"):

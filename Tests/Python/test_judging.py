@@ -193,6 +193,45 @@ class Results(StoreTestCase):
             self.assertEqual(guarded(503).status_code, 503)
         self.assertEqual(payments.state, "open")
 
+    def test_the_history_says_the_status_and_the_host_of_an_answer_that_failed(self):
+        payments = self.store.breaker(
+            "payments", max_failures=100, failure=lambda answer: answer.status_code >= 500)
+
+        class Lazy:
+            status_code = 504
+
+            @property
+            def url(self):
+                raise RuntimeError("the answer has no request")
+
+        url = "https://user:secret@api.example.com:8443/charge?token=secret"
+        for result, words in (
+            (types.SimpleNamespace(status_code=503, url=url), "HTTP 503 from api.example.com"),
+            (types.SimpleNamespace(status_code=502), "HTTP 502"),
+            (types.SimpleNamespace(status_code=502, url="http://[bad"), "HTTP 502"),
+            (types.SimpleNamespace(status_code=5_000), "a result of type SimpleNamespace"),
+            (Lazy(), "HTTP 504")):
+            payments.call(lambda result=result: result)
+            self.assertEqual(payments.snapshot()["last_error"], words)
+        by_status = self.store.breaker("payments", failure=lambda answer: answer.status == 500)
+        by_status.call(lambda: types.SimpleNamespace(status=500, url=url))
+        self.assertEqual(payments.snapshot()["last_error"], "HTTP 500 from api.example.com")
+
+    def test_a_rule_can_name_the_failure(self):
+        payments = self.store.breaker(
+            "payments", max_failures=100,
+            failure=lambda found: found == "no" and "the bank says no" or isinstance(found, Resource) and "down",
+            permanent=lambda error: isinstance(error, PermissionError) and f"key {error} is revoked \ud800")
+        payments.call(str, "no")
+        self.assertEqual(payments.snapshot()["last_error"], "the bank says no")
+        with self.assertRaises(Resource):
+            payments.call(raising, Resource("long story"))
+        self.assertEqual(payments.snapshot()["last_error"], "down")
+        with self.assertRaises(PermissionError):
+            payments.call(raising, PermissionError("k7"))
+        self.assertEqual(payments.snapshot()["last_error"], "key k7 is revoked ?")
+        self.assertEqual(payments.state, "open")
+
     def test_results_of_coroutines_are_judged_too(self):
         payments = self.store.breaker(
             "payments", max_failures=2, failure=lambda value: value.status_code >= 500)

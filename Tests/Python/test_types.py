@@ -26,6 +26,11 @@ def charge(order: int, *, twice: bool = False) -> str:
 async def charge_async(order: int) -> bytes:
     return b""
 
+for entry in payments.store.follow("payments"):
+    name: str = entry["name"]
+stop = payments.store.listen(lambda event: print(event.kind))
+payments.store.handle("pager", lambda entry: None)
+
 gpu: Breaker = payments.claiming(units=2, background=True)
 
 @gpu

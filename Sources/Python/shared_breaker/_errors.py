@@ -80,7 +80,12 @@ class Rejected(BreakerError):
 
     @property
     def retry_after_header(self) -> str:
-        """The value for a ``Retry-After`` header: whole seconds, and at least 1."""
+        """The value for a ``Retry-After`` header: whole seconds, and at least 1.
+
+        It is 60 while an operator holds the breaker open without an end.
+        """
+        if self.retry_after is None and self.mode == "forced_open":
+            return "60"
         return str(max(1, math.ceil(self.retry_after or 1)))
 
     @property

@@ -3,6 +3,7 @@ from types import FrameType
 from typing import Any, Awaitable, Callable, Self, TypeVar
 
 T = TypeVar("T")
+Entry = dict[str, Any]
 
 class Store:
     def __new__(

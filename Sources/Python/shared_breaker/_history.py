@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from threading import Event
     from typing import Any, Self
 
-    from ._store import Entry, Store
+    from ._extension import Entry, Store
 
 # The longest wait for news: the directory of the store may be removed and made again.
 _PATIENCE = 2.0
@@ -255,7 +255,7 @@ class _Turn:
         """Write what is noted, or say in the log that an entry will come again."""
         if self._noted is not None:
             try:
-                self._store.flush()
+                self._store._flush()
             except StoreError as error:
                 # Closing a store writes the note, and others are to have an entry that was released.
                 if error.code != "closed" and self._noted != _RELEASED:

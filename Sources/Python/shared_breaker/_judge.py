@@ -75,19 +75,21 @@ class Judge:
         is_cancellation = isinstance(error, cancellation_types())
         if self._ignore(error, is_cancellation):
             return _IGNORED
-        if self._permanent(error, is_cancellation):
-            return PERMANENT_FAILURE, describe(error), 0
+        if why := self._permanent(error, is_cancellation):
+            return PERMANENT_FAILURE, _words(why) or describe(error), 0
         is_failure = self._failure(error, is_cancellation)
         if is_failure is None:
             is_failure = isinstance(error, Exception)
         if not is_failure and self._is_lost(error):
             return FAILURE, describe(error) + b", raised by the handler of a signal", 0
-        return (FAILURE, describe(error), self._time(error)) if is_failure else _IGNORED
+        if not is_failure:
+            return _IGNORED
+        return FAILURE, _words(is_failure) or describe(error), self._time(error)
 
     def result(self, result: object) -> Ending | None:
         """Judge a result; return None for a success."""
-        if self._failure(result):
-            return FAILURE, f"a result of type {type(result).__name__}".encode(), self._time(result)
+        if why := self._failure(result):
+            return FAILURE, _words(why) or describe_result(result), self._time(result)
         return None
 
     def _is_lost(self, error: BaseException) -> bool:
@@ -144,8 +146,8 @@ class _Matcher:
         self._cancellations = tuple(kind for kind in types if issubclass(kind, cancellation_types()))
         self.predicates = tuple(predicates)
 
-    def __call__(self, value: object, is_cancellation: bool = False) -> bool | None:
-        """Return whether one matches; None if no rule could tell."""
+    def __call__(self, value: object, is_cancellation: bool = False) -> object:
+        """Return what a rule that matches has said, or False; None if no rule could tell."""
         if is_cancellation:
             return isinstance(value, self._cancellations)
         if isinstance(value, self.types):
@@ -153,8 +155,9 @@ class _Matcher:
         answer = False if self.types and isinstance(value, BaseException) else None
         for predicate in self.predicates:
             try:
-                if predicate(value):
-                    return True
+                said = predicate(value)
+                if said:
+                    return said
                 answer = False
             except Exception as raised:  # a predicate that fails is skipped
                 if is_of_signal(raised):
@@ -187,6 +190,45 @@ def describe(error: BaseException) -> bytes:
         text = ""
     name = type(error).__name__
     return (f"{name}: {text}" if text else name)[:2_000].encode(errors="replace")
+
+
+def _words(said: object) -> bytes | None:
+    """Return the words that a predicate has given as its reason; None if it only said that it matches."""
+    return said[:2_000].encode(errors="replace") if isinstance(said, str) else None
+
+
+def describe_result(result: object) -> bytes:
+    """Return the words for a result that is a failure: of an answer of HTTP, its status and its host."""
+    text = None
+    try:
+        status = _status_of(result)
+        if status is not None:
+            host = _host_of(result)
+            text = f"HTTP {status} from {host}" if host else f"HTTP {status}"
+    except Exception as raised:  # an answer that cannot tell, such as one without its request
+        if is_of_signal(raised):
+            raise
+    return (text or f"a result of type {type(result).__name__}")[:2_000].encode(errors="replace")
+
+
+def _status_of(result: object) -> int | None:
+    for name in ("status_code", "status"):
+        status = getattr(result, name, None)
+        if isinstance(status, int) and not isinstance(status, bool) and 100 <= status <= 999:
+            return int(status)
+    return None
+
+
+def _host_of(result: object) -> str | None:
+    """Return the host of an answer, without the path, which may hold secrets."""
+    from urllib.parse import urlsplit
+
+    try:
+        return urlsplit(str(getattr(result, "url", ""))).hostname
+    except Exception as raised:
+        if is_of_signal(raised):
+            raise
+        return None
 
 
 def retry_after(value: object) -> float | None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Literal, Self
 
+    from ._followed import FollowedStore
     from ._policy import Seconds
-    from ._store import Store
 
     State = Literal["closed", "open", "half_open"]
     Mode = Literal["automatic", "forced_open", "forced_closed", "observe"]
@@ -32,7 +32,7 @@ class ObservedBreaker(_extension.Breaker):
     __slots__ = ("_before", "_changes", "_claims", "_declared", "_listeners", "_origin")
 
     if TYPE_CHECKING:
-        store: Store
+        store: FollowedStore
         _listeners: list[Callable[[Event], object]]
         _changes: Changes | None
         _claims: tuple[int, bool] | None
@@ -42,7 +42,7 @@ class ObservedBreaker(_extension.Breaker):
 
     def __new__(
         cls,
-        store: Store,
+        store: FollowedStore,
         name: str,
         policy: str | None,
         on_store_failure: int,
@@ -84,6 +84,8 @@ class ObservedBreaker(_extension.Breaker):
         that asks for more than the limit takes all of it. Background calls leave the units of ``reserve`` to
         all others, and wait behind them. Without a limit these calls are like all others.
         """
+        if isinstance(units, bool) or not hasattr(units, "__index__"):
+            raise TypeError(f"units has to be a whole number, and not {units!r}")
         units = index(units)
         if units < 1:
             raise ValueError(f"a call takes 1 unit or more, not {units}")

@@ -10,7 +10,7 @@ from ._text import exact
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import timedelta
-    from typing import TypedDict
+    from typing import Any, TypedDict
 
     # A number of seconds, or a timedelta.
     Seconds = float | timedelta
@@ -65,6 +65,7 @@ _KINDS = {
     "open_for": "Seconds",
     **{word: str(kind).partition(" ")[0] for word, kind in PolicyWords.__annotations__.items()},
 }
+_EXPECTED = {"Count": "a whole number", "Seconds": "a number of seconds or a timedelta", "Word": "a word"}
 _NUMBERS = (int, float)
 
 
@@ -117,21 +118,19 @@ def _text(key: str, value: object) -> str:
         raise TypeError(f"there is no policy keyword {key!r}: use one of {', '.join(sorted(_KINDS))}")
     if value is None:
         return "none"
-    if isinstance(value, str):
+    if isinstance(value, str) and kind in ("Seconds", "Word"):
         if value.split() != [value]:  # it would declare other words, too
             raise InvalidPolicy(f"{key} cannot be {value!r}: give one value without spaces")
         return exact(value, key, InvalidPolicy)
-    if isinstance(value, bool):
-        raise TypeError(f"{key} cannot be {value!r}")
-    if kind == "Seconds" and (isinstance(value, _NUMBERS) or hasattr(value, "total_seconds")):
+    is_number = isinstance(value, _NUMBERS) and not isinstance(value, bool)
+    if kind == "Seconds" and (is_number or hasattr(value, "total_seconds")):
         return f"{nanoseconds(value)}ns"  # type: ignore[arg-type]
-    if kind == "Word" or not isinstance(value, _NUMBERS):
-        raise TypeError(f"{key} cannot be {value!r}")
-    if kind == "Count" and not isinstance(value, int):
-        raise TypeError(f"{key} has to be a whole number, and not {value!r}")
+    number: Any = value
+    if not is_number or kind in ("Seconds", "Word") or (kind == "Count" and not isinstance(value, int)):
+        raise TypeError(f"{key} has to be {_EXPECTED.get(kind, 'a number')}, and not {value!r}")
     if kind == "Rate" or (kind == "CountOrRate" and isinstance(value, float)):
-        return f"{_plain(value * 100)}%"
-    return str(value) if kind == "Count" else _plain(value)
+        return f"{_plain(number * 100)}%"
+    return str(value) if kind == "Count" else _plain(number)
 
 
 def _plain(number: float) -> str:

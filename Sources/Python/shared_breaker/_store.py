@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mmap import mmap
     from typing import Any, Literal, Protocol, Self
 
+    from ._extension import Entry
     from ._judge import Outcome, Verdict
     from ._policy import Seconds
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
         _time: mmap
 
     StoreFailure = Literal["continue_locally", "permit", "reject", "raise"]
-    Entry = dict[str, Any]
     _Variables = dict[str, ContextVar[int]]
 else:
     _Variables = dict
@@ -42,7 +42,7 @@ _STORE_FAILURES = {"continue_locally": 1, "permit": 2, "reject": 3, "raise": 4}
 
 
 class Store(_extension.Store):
-    """A store without what hands out its breakers, which ``SharedStore`` adds."""
+    """A store without what follows it, which ``FollowedStore`` adds."""
 
     __slots__ = (
         "_breakers", "_call_listeners", "_is_available", "_listeners", "_logged", "_opened_at",

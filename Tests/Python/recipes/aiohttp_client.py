@@ -8,7 +8,8 @@ from shared_breaker import breaker, retry_after
 @functools.cache
 def breaker_of(host):
     return breaker(
-        f"http/{host}", max_failures=5, open_for=retry_after,
+        # As long as the Retry-After header says, but never longer than ten minutes.
+        f"http/{host}", max_failures=5, open_for=retry_after, open_max=600,
         failure=lambda answer: answer.status == 429 or answer.status >= 500)
 
 
