@@ -330,6 +330,51 @@ class Ends(SignalTestCase):
 
 
 class AnyMoment(SignalTestCase):
+    def test_nothing_of_python_runs_when_a_breaker_ends(self):
+        ran = []
+        gpu = self.store.breaker("gpu", max_concurrent=8)
+        for make in (lambda: gpu.claiming(2), lambda: self.store.breaker("gpu")):
+            breaker = make()
+            sys.setprofile(lambda frame, event, argument: ran.append(frame.f_code.co_name))
+            try:
+                del breaker
+            finally:
+                sys.setprofile(None)
+        self.assertEqual(set(ran) - {"test_nothing_of_python_runs_when_a_breaker_ends"}, set())
+
+    def test_no_exception_of_a_signal_is_lost_while_breakers_come_and_go(self):
+        gpu = self.store.breaker("gpu", max_concurrent=8, max_failures=1_000_000)
+        gpu.call(int)
+        chance = random.Random(4)
+        sent = 0
+
+        def interrupt(number, frame):
+            nonlocal sent
+            sent += 1
+            raise Interrupt
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+
+        def claim():
+            with gpu.claiming(units=2):
+                pass
+
+        def get():
+            with self.store.breaker("gpu"):
+                pass
+
+        for work in (claim, get):
+            for _ in range(2_000):
+                before, caught = sent, False
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, 60e-6))
+                    work()
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except Interrupt:
+                    caught = True
+                self.assertEqual(caught, sent > before)
+
     def test_no_exception_of_twenty_thousand_signals_is_lost(self):
         payments = self.store.breaker("payments", max_failures=1_000_000, ignore=judging)
         chance = random.Random(20_000)

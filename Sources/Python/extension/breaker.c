@@ -89,6 +89,7 @@ static void breaker_dealloc(PyObject *object) {
   Breaker *self = (Breaker *)object;
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
+  sb_forget_breaker(self);
   if (self->weak) PyObject_ClearWeakRefs(object);
   sb_forget_blocks(self);
   sb_breaker_free(self->handle);

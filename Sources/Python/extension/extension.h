@@ -22,6 +22,8 @@
 #define SPARE_DRIVERS 16
 #endif
 
+struct Breaker;
+
 // What belongs to one interpreter.
 typedef struct {
   PyTypeObject *store, *news, *hook, *breaker, *permit, *guarded, *driver, *finished;
@@ -49,6 +51,7 @@ typedef struct {
   bool is_lost;      // whether the log was told last that the store cannot be used
   bool is_closing;
   Py_buffer time;  // that of a test; `time.obj` is NULL if it has the system's
+  struct Breaker *breakers;  // those that it was told of and that are still there
   PyObject *weak;
 } Store;
 
@@ -61,11 +64,13 @@ typedef struct Block {
   sb_permit permit;
 } Block;
 
-typedef struct {
+typedef struct Breaker {
   PyObject_HEAD
   State *state;
   PyObject *module;  // keeps the state
   sb_breaker *handle;
+  // The store's next one, and what points to this one; NULL if the store was not told of it.
+  struct Breaker *next, **link;
   PyObject *name;
   PyObject *store;
   PyObject *judge;  // judges what was raised
@@ -163,6 +168,7 @@ PyObject *sb_verdict(State *state, int code);
 sb_store *sb_begin_use(Store *self);
 void sb_end_use(Store *self);
 int sb_tell_log(Store *self);
+void sb_forget_breaker(Breaker *breaker);
 
 // waiting.c
 Wait sb_wait_for(Store *store);

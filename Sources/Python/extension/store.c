@@ -248,6 +248,40 @@ static PyObject *store_exchange(PyObject *object, PyObject *with) {
   Py_RETURN_NONE;
 }
 
+// _add(breaker): lets the store know one of its breakers, which it does not keep. A set of weak references would do so too,
+// but runs Python whenever one ends, where the exception of a signal's handler is lost.
+static PyObject *store_add(PyObject *object, PyObject *added) {
+  Store *self = (Store *)object;
+  Breaker *breaker = (Breaker *)added;
+  if (!PyObject_TypeCheck(added, self->state->breaker) || breaker->store != object) {
+    PyErr_Format(PyExc_TypeError, "%R is not a breaker of the store", added);
+    return NULL;
+  }
+  if (breaker->link) Py_RETURN_NONE;
+  breaker->next = self->breakers;
+  breaker->link = &self->breakers;
+  if (breaker->next) breaker->next->link = &breaker->next;
+  self->breakers = breaker;
+  Py_RETURN_NONE;
+}
+
+// Forgets a breaker, which ends.
+void sb_forget_breaker(Breaker *breaker) {
+  if (!breaker->link) return;
+  *breaker->link = breaker->next;
+  if (breaker->next) breaker->next->link = breaker->link;
+  breaker->link = NULL;
+}
+
+// _breakers() -> those that the store was told of and that are still there
+static PyObject *store_breakers(PyObject *object, PyObject *unused) {
+  PyObject *list = PyList_New(0);
+  for (Breaker *breaker = ((Store *)object)->breakers; list && breaker; breaker = breaker->next)
+    // One that is ending may run Python before it is forgotten.
+    if (Py_REFCNT((PyObject *)breaker) > 0 && PyList_Append(list, (PyObject *)breaker)) Py_CLEAR(list);
+  return list;
+}
+
 // _environment(rooms) -> the entry of an environment, or None
 static PyObject *store_environment(PyObject *object, PyObject *rooms) {
   Store *self = (Store *)object;
@@ -258,6 +292,8 @@ static PyObject *store_environment(PyObject *object, PyObject *rooms) {
 }
 
 static PyMethodDef store_methods[] = {
+    {"_add", store_add, METH_O, NULL},
+    {"_breakers", store_breakers, METH_NOARGS, NULL},
     {"_close", store_close, METH_NOARGS, NULL},
     {"_connect", store_connect, METH_O, NULL},
     {"_environment", store_environment, METH_O, NULL},

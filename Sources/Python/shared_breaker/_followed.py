@@ -88,7 +88,7 @@ class FollowedStore(Store):
         self._listeners.append(listener)
         if calls:
             self._call_listeners.append(listener)
-        for breaker in list(self._breakers):
+        for breaker in self._breakers():
             breaker._begin_to_watch()
         return lambda: self._end_listening(listener, calls)
 

@@ -96,7 +96,7 @@ class ObservedBreaker(_extension.Breaker):
         claiming._listeners, claiming._changes = [], None
         # What its calls find is told by the breaker that it is the same as.
         claiming._watch = origin._tell
-        self.store._breakers.add(claiming)
+        self.store._add(claiming)
         return claiming
 
     # Looking and changing

@@ -72,7 +72,7 @@ class SharedStore(FollowedStore):
             lambda: self._counts_lost_calls(name))
         action = 0 if on_store_failure is None else failure_number(on_store_failure)
         breaker = Breaker(self, name, policy_words(policy, keywords), action, judge)
-        self._breakers.add(breaker)
+        self._add(breaker)
         if self._listeners:
             breaker._begin_to_watch()
         return breaker

@@ -45,11 +45,10 @@ class Store(_extension.Store):
     """A store without what follows it, which ``FollowedStore`` adds."""
 
     __slots__ = (
-        "_breakers", "_call_listeners", "_is_available", "_listeners", "_logged", "_opened_at",
+        "_call_listeners", "_is_available", "_listeners", "_logged", "_opened_at",
         "_options", "_rooms")
 
     if TYPE_CHECKING:
-        _breakers: weakref.WeakSet[Any]
         _call_listeners: list[Callable[[Event], object]]
         _is_available: bool
         _listeners: list[Callable[[Event], object]]
@@ -95,7 +94,6 @@ class Store(_extension.Store):
             maximum_breakers or 0,
             None if clock is None else clock._time,
         )
-        self._breakers = weakref.WeakSet()
         self._is_available = True
         self._listeners = []
         self._call_listeners = []
@@ -235,7 +233,7 @@ class Store(_extension.Store):
             mine = getattr(self, what)
             setattr(self, what, getattr(other, what))
             setattr(other, what, mine)
-        for breaker in list(self._breakers):
+        for breaker in self._breakers():
             breaker._follow_store()
 
     # Calls inside of calls
