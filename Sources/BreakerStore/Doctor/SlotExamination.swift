@@ -21,8 +21,7 @@ struct SlotExamination {
         means: "what this user calls is limited apart from all others")
     }
     defer { close(file.descriptor) }
-    let beyondHeader = Int(file.size) - SlotFile.kind.bytesOfHeader
-    guard beyondHeader >= 0, beyondHeader % SlotFile.bytesOfBlock == 0 else {
+    guard !isCutOff(file) else {
       return StoreFinding(
         .slots, .bad, "the file was cut off",
         means: "the system kills a program that calls under a limit (SIGBUS)",
@@ -39,10 +38,36 @@ struct SlotExamination {
       return StoreFinding(
         .slots, .note, "of an earlier boot", means: "the next call under a limit makes new ones")
     }
-    guard let states = SlotPage.states(in: file, of: place.path, choose: { $0 }) else {
+    let damage = SlotDamage.found(in: file)
+    if let damage, !damage.isNone {
+      return StoreFinding(
+        .slots, .warning, words(damage),
+        means:
+          "more or fewer calls than a limit says may be under way, and lost ones may be miscounted",
+        repair: Self.aside, [.setAside(suffix: SlotFile.kind.suffix, file.identity)])
+    }
+    guard damage != nil, let states = SlotPage.states(in: file, of: place.path, choose: { $0 })
+    else {
       return StoreFinding(.slots, .warning, "they cannot be read whole")
     }
     return judged(Array(states.values))
+  }
+
+  /// Whether the file ends before something that processes may have mapped.
+  ///
+  /// A longer one does no harm, and neither does one with holes: a process fills those that it maps.
+  private func isCutOff(_ file: SharedFile) -> Bool {
+    guard Int(file.size) >= SlotFile.kind.bytesOfHeader,
+      let head = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader)
+    else { return true }
+    return Int(file.size) < SlotPage.end(ofBlocksIn: head)
+  }
+
+  private func words(_ damage: SlotDamage) -> String {
+    let limits = CountedNoun.text(damage.blocks.count, "limit")
+    if !damage.isInTables { return "damaged: the slots of \(limits)" }
+    return damage.blocks.isEmpty
+      ? "damaged: the tables" : "damaged: the tables, and the slots of \(limits)"
   }
 
   private func judged(_ states: [SlotState]) -> StoreFinding {

@@ -45,9 +45,15 @@ extension SlotBlock {
   func noteLosses() { raise(.losses, to: Int(foundLosses)) }
 
   private var foundLosses: Int64 {
-    (0..<slotExtent).reduce(0) { sum, index in
-      sum + Int64(LossWord(bits: unsafe sb_see(line(index, .loss))).calls)
-    }
+    (0..<slotExtent).reduce(0) { $0 + Int64(lostCalls(ofSlot: $1) ?? 0) }
+  }
+
+  /// How many calls of a slot were found lost; nil if more than have begun in it, so that the word was damaged.
+  func lostCalls(ofSlot index: Int) -> UInt32? {
+    let calls = LossWord(bits: unsafe sb_see(line(index, .loss))).calls
+    // The serial is read second, because it only grows.
+    let serial = unsafe sb_see(line(index, .serial))
+    return serial <= SlotBound.count && UInt64(calls) <= serial ? calls : nil
   }
 
   package var hasUncountedLosses: Bool {

@@ -238,12 +238,26 @@ extension SlotOwners {
 
   private func process(at index: Int) -> ProcessIdentity? {
     let words = (0..<7).map { unsafe sb_load(line(index).advanced(by: $0)) }
+    guard words[0] <= SlotBound.owner, words[1] <= UInt64(Int32.max) else { return nil }
     var process = ProcessIdentity(
       pid: Int32(truncatingIfNeeded: words[1]), startTicks: words[2], pidNamespace: words[3])
     if words[4] != 0 {
       process.lifeline = Lifeline(byte: Int64(bitPattern: words[0]), file: words[4])
     }
     return Self.words(words[0], process) == words ? process : nil
+  }
+
+  /// Whether each entry is one that a process can have written.
+  var isIntact: Bool {
+    (0..<SlotFile.owners).allSatisfy { index in
+      let found = unsafe sb_see(entry(index))
+      return switch found & 3 {
+      case 0: found == 0
+      case 1: true
+      case 2: process(at: index) != nil
+      default: false
+      }
+    }
   }
 
   /// A line: the number, the process, and a checksum.

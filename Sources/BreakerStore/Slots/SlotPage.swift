@@ -169,6 +169,14 @@ package final class SlotPage: Sendable {
     body(&state, file)
   }
 
+  /// Where the last block ends that a breaker has.
+  static func end(ofBlocksIn head: SlotMapping) -> Int {
+    let last = (0..<SlotFile.blocks).last { index in
+      unsafe Int64(bitPattern: sb_see(head.word(SlotFile.offsetOfBlocks + index * 8))) > 0
+    }
+    return last.map { SlotFile.offset(ofBlock: $0 + 1) } ?? SlotFile.kind.bytesOfHeader
+  }
+
   /// The index of a breaker's block; nil if it has none.
   static func knownIndex(ofBreaker id: Int64, in head: SlotMapping) -> Int? {
     (0..<SlotFile.blocks).first {

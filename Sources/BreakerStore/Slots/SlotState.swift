@@ -89,8 +89,19 @@ extension SlotBlock {
     unsafe sb_add(count(Self.sum), UInt64(clamping: nanoseconds))
   }
 
+  /// The words of the counts, and that of the time, which was damaged if it says more than its bound.
+  static let boundedWaits = (0...abandoned).map { index in
+    (
+      word: HeaderWord.waits.rawValue + index,
+      most: index == sum ? SlotBound.nanoseconds : SlotBound.count
+    )
+  }
+
   private var waits: SlotWaits {
-    func number(_ index: Int) -> Int64 { Int64(clamping: unsafe sb_load(count(index))) }
+    func number(_ index: Int) -> Int64 {
+      let most = index == Self.sum ? SlotBound.nanoseconds : SlotBound.count
+      return SlotBound.number(unsafe sb_load(count(index)), atMost: most)
+    }
     var waits = SlotWaits()
     waits.counts = waits.counts.indices.map { number($0) }
     waits.nanoseconds = number(Self.sum)
@@ -111,11 +122,10 @@ extension SlotBlock {
     ) -> SlotParticipant {
       let isGone = gone[owner] ?? owners.isGone(owner)
       gone[owner] = isGone
-      let claim = CallClaim(
-        units: max(1, min(Int(clamping: units), SlotFile.slotsOfBlock)), priority: priority)
+      let claim = CallClaim(units: SlotBound.units(units), priority: priority)
       return SlotParticipant(
         process: owners.process(owner), isGone: isGone, claim: claim,
-        nanoseconds: max(0, now.subtractingSaturating(Int64(clamping: since))))
+        nanoseconds: SlotBound.age(since: since, at: now))
     }
     for index in 0..<slotExtent {
       let word = word(ofSlot: index)

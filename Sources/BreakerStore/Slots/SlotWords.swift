@@ -85,6 +85,9 @@ struct SlotWord: Hashable {
   }
 
   var isFree: Bool { bits == 0 }
+
+  /// Whether its kind is one that is ever written; only damage has others.
+  var isOfKnownKind: Bool { bits & 3 == Self.ordinary || bits & 3 == Self.background }
   var owner: UInt64 { bits >> 2 }
   var priority: CallPriority { bits & 3 == Self.background ? .background : .ordinary }
 }
@@ -117,6 +120,9 @@ struct PlaceWord: Hashable {
   }
 
   var isFree: Bool { bits == 0 }
+
+  /// Whether its kind is one that is ever written; only damage has others.
+  var isOfKnownKind: Bool { bits & 3 != 0 }
 
   /// Who is taking the place; nil if nobody is.
   var claimant: UInt64? { bits & 3 == Self.claimed ? bits >> 2 : nil }
