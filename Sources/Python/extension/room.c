@@ -1,8 +1,8 @@
 // Waits for room under a limit, in the way of the code that waits.
 //
-// The main thread waits for a turn on a descriptor, because the turn keeps its place and its deadline however often
-// signals end the wait for a moment. So does a greenlet, with the loop that runs it. Any other thread just waits in the
-// library.
+// A thread waits in the library, which costs least. Once the handler of a signal has returned, the main thread waits for
+// a turn on a descriptor instead, because the turn keeps its place and its deadline however many signals come. So does a
+// greenlet from the beginning, with the loop that runs it.
 #include "extension.h"
 
 // Waits until a turn's descriptor is readable; -1 with an exception.
@@ -45,19 +45,34 @@ static int enter_in_turn(Breaker *self, PyObject *way, uint64_t outer, sb_permit
   return code;
 }
 
+// Takes a permit as sb_enter_inside() does, until a signal comes whose handler returns: SB_WAITING then.
+static int enter_in_thread(Breaker *self, uint64_t outer, sb_permit *permit, sb_rejection *rejection) {
+  int code = SB_INTERRUPTED;
+  bool listens = false;
+  for (Wait wait = sb_wait_for((Store *)self->store); sb_begins_wait(&wait, &code); listens = true) {
+    code = sb_enter_inside(self->handle, outer, permit, rejection, 0);
+    sb_ends_wait(&wait, code);
+    if (!listens || code != SB_INTERRUPTED || PyErr_Occurred()) continue;
+    sb_raise_again(wait.pending);
+    return SB_WAITING;
+  }
+  return code;
+}
+
 // Takes a permit as sb_enter_inside() does, and waits for the file and for room. The code is SB_INTERRUPTED, with an
 // exception, if a handler has raised, or if waiting for room would stop the loop that runs this code.
 int sb_enter_and_wait(Breaker *self, uint64_t outer, sb_permit *permit, sb_rejection *rejection) {
-  State *state = self->state;
-  PyObject *way = PyObject_CallNoArgs(state->way_of_waiting);
+  PyObject *way = PyObject_CallNoArgs(self->state->way_of_waiting);
   if (!way) return SB_INTERRUPTED;
-  bool is_for_thread = way == Py_None;
-  int code = SB_ERR_RESOURCES;
-  if (!is_for_thread || sb_runs_handlers(state)) code = enter_in_turn(self, way, outer, permit, rejection);
-  // A thread can still wait if the process has no descriptor left for the turn.
-  if (is_for_thread && code == SB_ERR_RESOURCES)
-    INTERRUPTIBLY((Store *)self->store, code,
-                  sb_enter_inside(self->handle, outer, permit, rejection, 0));
+  int code = SB_WAITING;
+  if (way == Py_None) code = enter_in_thread(self, outer, permit, rejection);
+  if (code == SB_WAITING) {
+    code = enter_in_turn(self, way, outer, permit, rejection);
+    // A thread can still wait if the process has no descriptor left for the turn.
+    if (way == Py_None && code == SB_ERR_RESOURCES)
+      INTERRUPTIBLY((Store *)self->store, code,
+                    sb_enter_inside(self->handle, outer, permit, rejection, 0));
+  }
   Py_DECREF(way);
   return code;
 }
