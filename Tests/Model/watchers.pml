@@ -1,5 +1,5 @@
 /* Of all who wait, two look after the others: so nobody sleeps beside room, as long as processes are
- * killed one at a time. So it is where no beacon tells of the end of a process; where one does, see `beacons`.
+ * killed one at a time.
  *
  * There is one slot, which somebody has at first; all others have their places in the queue, and are about to
  * look. Those who wait sleep until they are woken, but for the last one to be served and the last one of

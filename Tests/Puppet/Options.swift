@@ -39,10 +39,6 @@ struct Options {
       let code = ts_become(65_534, 65_534)
       guard code == 0 else { throw SupportError("setuid", code) }
     }
-    if let number = values["without-call"].flatMap({ UInt32($0) }) {
-      let code = ts_forget_system_call(number)
-      guard code == 0 else { throw SupportError("seccomp", code) }
-    }
     descriptors = values["descriptors"].flatMap { Int($0) }
     if values["watch"] != nil { Gate.shared.install() }
   }

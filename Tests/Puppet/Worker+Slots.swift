@@ -40,12 +40,6 @@ extension Worker {
     return "begun"
   }
 
-  /// `slot-look`: does what a process does once a second.
-  func lookAroundSlots() -> String {
-    slotBlock()?.lookAround()
-    return "looked"
-  }
-
   /// `slot-wait LIMIT PLACES MS [background]`: waits for its turn, and keeps its slot.
   func waitForSlot(_ words: [String]) -> String {
     entry(

@@ -102,7 +102,6 @@ final class Worker {
     "slot-wait": { worker, words in worker.waitForSlot(words) },
     "slot-exec": { worker, words in try worker.becomeAnotherProgram(words) },
     "slot-begin-thread": { worker, words in worker.beginSlotInThread(words) },
-    "slot-look": { worker, _ in worker.lookAroundSlots() },
     "slot-end": { worker, _ in worker.endSlot() },
     "limit-storm": { worker, words in try worker.stormLimit(words) },
     "slot-storm": { worker, words in try worker.stormSlots(words) },

@@ -5,15 +5,12 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <grp.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+#include <linux/futex.h>
 #include <malloc.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sqlite3.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -84,16 +81,11 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 
 void ts_remove_all(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
-int ts_forget_system_call(unsigned number) {
-  struct sock_filter rules[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
-  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 ? 0 : errno;
+int ts_keeps_robust_locks(void) {
+  struct robust_list_head *head = NULL;
+  size_t length = 0;
+  if (syscall(SYS_get_robust_list, 0, &head, &length) != 0 || !head) return 0;
+  return head->list.next != &head->list || head->list_op_pending;
 }
 
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));

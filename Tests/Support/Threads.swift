@@ -10,6 +10,9 @@ internal import TestShim
   /// Whether ThreadSanitizer checks the threads of this process.
   package static var areWatched: Bool { ts_threads_are_watched() != 0 }
 
+  /// Whether the calling thread keeps a robust lock.
+  package static var currentKeepsRobustLocks: Bool { ts_keeps_robust_locks() != 0 }
+
   package func start(_ body: @escaping @Sendable () -> Void) {
     let box = unsafe Unmanaged.passRetained(Box(body))
     var thread = pthread_t()

@@ -7,12 +7,6 @@ enum ProcessSlots {
   private struct State {
     var files: [FileIdentity: File] = [:]
 
-    /// The parts of files that have beacons of this process, by their addresses.
-    var beacons: [BeaconPart: UInt] = [:]
-
-    /// Lines that threads of this process keep lit for stores that were closed, by the address of their part.
-    var beaconsPutAside: [UInt: [Int]] = [:]
-
     /// How many stores have entered the process under a number; a store uses the same one in every file.
     var owners: [UInt64: Int] = [:]
   }
@@ -25,17 +19,12 @@ enum ProcessSlots {
     var numbers: [Int64: UInt64] = [:]
   }
 
-  private struct BeaconPart: Hashable {
-    var file: FileIdentity
-    var block: Int
-  }
-
   private static let state = Guarded(State())
 
   private static let forkGuard = ForkGuard(
     of: state, before: { state.willFork() },
     after: { isChild in
-      state.didFork { if isChild { ($0.owners, $0.beaconsPutAside) = ([:], [:]) } }
+      state.didFork { if isChild { $0.owners = [:] } }
     })
 
   /// Begins to guard forks; a store does so later, so its locks are taken first (rule of order 1).
@@ -62,39 +51,6 @@ enum ProcessSlots {
       state.files[file]?.numbers[id] = number
       return number
     }
-  }
-
-  /// The most parts that have beacons, and the most files that they are of.
-  ///
-  /// A file that was deleted keeps its disk space for as long as the process has its beacons.
-  private static let (mostParts, mostFiles) = (512, 16)
-
-  /// The part of a block that has its beacons, which stays mapped for as long as the process runs, because
-  /// any of its threads may keep one lit; nil if there are too many.
-  static func beacons(ofBlock index: Int, in file: SharedFile) -> UnsafeMutableRawPointer? {
-    unsafe state.withLock { state in
-      let part = BeaconPart(file: file.identity, block: index)
-      if let known = state.beacons[part] {
-        return unsafe UnsafeMutableRawPointer(bitPattern: known)
-      }
-      let files = Set(state.beacons.keys.map(\.file)).union([file.identity])
-      guard state.beacons.count < mostParts, files.count <= mostFiles else { return nil }
-      let address = unsafe file.map(SlotFile.offset(ofBlock: index), SlotFile.bytesOfBeacons)
-      state.beacons[part] = unsafe address.map { UInt(bitPattern: $0) }
-      return unsafe address
-    }
-  }
-
-  /// Keeps a line that is lit for the next store of this process that uses the part.
-  static func putAside(beacon index: Int, in part: UnsafeMutableRawPointer) {
-    let address = UInt(bitPattern: part)
-    state.withLock { $0.beaconsPutAside[address, default: []].append(index) }
-  }
-
-  /// Such a line, which nobody else gets any more.
-  static func beaconPutAside(in part: UnsafeMutableRawPointer) -> Int? {
-    let address = UInt(bitPattern: part)
-    return state.withLock { $0.beaconsPutAside[address]?.popLast() }
   }
 
   /// This process takes part as an owner from now on.

@@ -6,7 +6,7 @@ internal import Synchronization
 ///
 /// Nothing here is locked: a process that is stopped or killed at any instruction keeps what it had
 /// taken, and keeps nobody from anything else. A slot is taken and given back by one atomic operation,
-/// which names its owner, so it is always known who has it; `SlotWatch` frees what the dead have.
+/// which names its owner, so it is always known who has it; `SlotCare` frees what the dead have.
 /// `SlotQueue` has the callers that wait.
 ///
 /// Unchecked because the compiler does not know that all access to the memory is atomic.
@@ -24,23 +24,15 @@ internal import Synchronization
   /// The slot from which a call looks for a free one.
   private let hint = Atomic<Int>(0)
 
-  /// What this process knows about those who do not come or do not live.
-  let watch = SlotWatch()
+  /// What this process knows about owners that have died and callers that miss their turn.
+  let care = SlotCare()
 
-  /// What tells others that this process has ended.
-  let beacon: SlotBeacon
-
-  init(
-    _ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64, number: UInt64,
-    beacon: SlotBeacon
-  ) {
+  init(_ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64, number: UInt64) {
     self.number = number
     self.mapping = mapping
     unsafe address = mapping.address
     self.owners = owners
     self.breaker = breaker
-    self.beacon = beacon
-    owners.add(beacon)
   }
 
   /// Asks for room for one call.
@@ -153,7 +145,6 @@ extension SlotBlock {
     let obstacles = GateWord.shape | GateWord.obstacles(for: priority)
     let before = gate
     guard (before.bits ^ shape) & obstacles == 0, let own = owners.own else { return nil }
-    if before.has(GateWord.backgroundWaits) { announce() }
     let word = SlotWord(takenBy: own, priority)
     // Read before the slot is taken, so that it takes no time of its own.
     let now = sb_coarse_nanoseconds()

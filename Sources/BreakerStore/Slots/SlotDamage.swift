@@ -36,8 +36,7 @@ struct SlotDamage: Hashable {
       }
       let offset = SlotFile.offset(ofBlock: index)
       guard let part = SlotMapping(copying: file, offset, SlotFile.bytesOfBlock) else { return nil }
-      let beacon = unsafe SlotBeacon(in: nil, of: file)
-      let block = SlotBlock(part, owners, of: id, number: 0, beacon: beacon)
+      let block = SlotBlock(part, owners, of: id, number: 0)
       if !block.isIntact { damage.blocks.insert(index) }
     }
     return damage

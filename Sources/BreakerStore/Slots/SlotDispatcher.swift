@@ -61,41 +61,30 @@ final class SlotDispatcher: @unchecked Sendable {
   }
 
   private func run(_ owners: SlotOwners) {
-    var vigil = Vigil()
     var isRung = true
     var last: UInt32 = 0
     let home = owners.ownIndex
-    var blocks: [SlotBlock] = []
+    var watched = Watched()
     while true {
       let heard = owners.ownBell
       let now = lock.withLock { () -> [SlotWaiter] in
         if waiting.isEmpty { isRunning = false }
         return waiting
       }
-      guard !now.isEmpty else {
-        // The kernel has told nobody else.
-        if vigil.knowsOfAnEnd { for block in blocks { block.ringWatchers() } }
-        return
-      }
-      blocks = []
-      for waiter in now where !blocks.contains(where: { $0 === waiter.block }) {
-        blocks.append(waiter.block)
-      }
-      let knewOfAnEnd = vigil.knowsOfAnEnd
-      vigil.begin()
-      let nextLook = attend(now, &vigil, knewOfAnEnd, isRung: isRung || heard != last)
+      guard !now.isEmpty else { return }
+      let isCalled = isRung || heard != last
+      if isCalled || !watched.look() { watched = attend(now, isRung: isCalled) }
       last = heard
       // If the table was damaged, some may ring where the process no longer listens.
-      let end = owners.ownIndex == home ? nextLook : min(nextLook, SlotWatch.nextSecond)
-      HelperGate.outside { isRung = owners.keep(&vigil, heard, until: end) }
+      let nextLook = watched.nextLook
+      let end = owners.ownIndex == home ? nextLook : min(nextLook, Watched.nextSecond)
+      HelperGate.outside { isRung = owners.sleep(heard, until: end) }
     }
   }
 
-  /// Lets everybody begin whose turn it is; returns when to look again, even if nobody rings.
-  private func attend(
-    _ waiters: [SlotWaiter], _ vigil: inout Vigil, _ knewOfAnEnd: Bool, isRung: Bool
-  ) -> Int64 {
-    var nextLook = Int64.max
+  /// Lets everybody begin whose turn it is; returns who waits on, and when to look after them.
+  private func attend(_ waiters: [SlotWaiter], isRung: Bool) -> Watched {
+    var watched = Watched()
     let byBlock = Dictionary(grouping: waiters) { ObjectIdentifier($0.block) }
     for waiters in byBlock.values {
       guard let block = waiters.first?.block else { continue }
@@ -122,16 +111,46 @@ final class SlotDispatcher: @unchecked Sendable {
         end(waiter, with: refusal)
         left[waiter.caller.index] = nil
       }
-      for waiter in left.values { nextLook = min(nextLook, waiter.wait.until) }
-      guard !left.isEmpty else {
-        if knewOfAnEnd { block.ringWatchers() }
-        vigil.forget(block)
-        continue
-      }
-      let next = block.lookAfterAll(&vigil, isRung: isRung) { left[$0] != nil }
-      nextLook = min(nextLook, vigil.sleep(until: next) ?? 0)
+      for waiter in left.values { watched.end = min(watched.end, waiter.wait.until) }
+      guard !left.isEmpty else { continue }
+      watched.add(block, Set(left.keys), isRung: isRung)
     }
-    return nextLook
+    return watched
+  }
+
+  /// The callers that wait on after they were attended to.
+  ///
+  /// As long as nobody rings, it is enough to look after the others from time to time: that costs little, however
+  /// many wait here.
+  private struct Watched {
+    private var blocks: [(block: SlotBlock, own: Set<Int>, nextLook: Int64)] = []
+
+    /// When to attend to all of them again.
+    var end = Watched.nextSecond
+
+    static var nextSecond: Int64 { Patience.monotonicNanoseconds() + SlotCare.second }
+
+    mutating func add(_ block: SlotBlock, _ own: Set<Int>, isRung: Bool) {
+      let nextLook = block.lookAfterAll(isRung: isRung) { own.contains($0) }
+      blocks.append((block, own, nextLook ?? SlotCare.soon))
+    }
+
+    var nextLook: Int64 { blocks.reduce(end) { min($0, $1.nextLook) } }
+
+    /// Looks after the others where it is time; false if the callers have to be attended to.
+    mutating func look() -> Bool {
+      let now = Patience.monotonicNanoseconds()
+      guard now < end else { return false }
+      for index in blocks.indices where blocks[index].nextLook <= now {
+        let own = blocks[index].own
+        guard
+          let nextLook = blocks[index].block.lookAfterAll(
+            isRung: false, { own.contains($0) })
+        else { return false }
+        blocks[index].nextLook = nextLook
+      }
+      return true
+    }
   }
 }
 

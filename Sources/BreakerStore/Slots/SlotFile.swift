@@ -9,7 +9,7 @@ internal import Glibc
 enum SlotFile {
   static let kind = SharedFile.Kind(
     // "SBSLOTS" and a zero.
-    suffix: "-slots", magic: 0x5342_534C_4F54_5300, layout: 1, bytesOfHeader: 3 * largestPage)
+    suffix: "-slots", magic: 0x5342_534C_4F54_5300, layout: 2, bytesOfHeader: 3 * largestPage)
 
   /// Each part that is mapped begins at a multiple of the largest page that a processor may have.
   private static let largestPage = 65_536
@@ -32,12 +32,6 @@ enum SlotFile {
 
   static let bytesOfBlock = 3 * largestPage
   static let offsetOfPlaces = 4_096
-
-  /// Lines for the beacons of the processes that use the block, in the part that is mapped for as long as a
-  /// process runs.
-  static let offsetOfBeacons = 16_384
-  static let beacons = 512
-  static let bytesOfBeacons = largestPage
   static let offsetOfSlots = largestPage
   static let offsetOfWaiters = 2 * largestPage
 
@@ -107,9 +101,6 @@ extension SlotBlock {
 
     /// When somebody who waits last looked for the dead, on the coarse clock.
     case watchedAt = 32
-
-    /// How many lines of beacons have ever been in use.
-    case beacons = 33
 
     /// How long callers have waited: a count for each bound, and two words more.
     case waits = 16

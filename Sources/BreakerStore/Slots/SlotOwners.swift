@@ -20,8 +20,8 @@ internal import Synchronization
   /// This process with its lifeline.
   private let identify: @Sendable () -> ProcessIdentity
 
-  /// The beacons of this process in the blocks that it uses; only the holder of the lock lights them.
-  private let beacons = Guarded([SlotBeacon]())
+  /// Lets one thread at a time enter this process into the table.
+  private let registering = Guarded(())
 
   /// Those of this process who wait without a thread.
   let dispatcher = SlotDispatcher()
@@ -47,13 +47,13 @@ internal import Synchronization
   }
 
   func willFork() {
-    beacons.willFork()
+    registering.willFork()
     dispatcher.willFork()
   }
 
   func didFork() {
     dispatcher.didFork()
-    beacons.didFork()
+    registering.didFork()
   }
 
   /// The number of this process; nil if it is not in the table, or no longer.
@@ -67,7 +67,7 @@ internal import Synchronization
   /// The number of this process, which is entered into the table if it is not there; nil if the table
   /// is full of processes that live.
   func register() -> UInt64? {
-    beacons.withLock { beacons in
+    registering.withLock { _ in
       if let own { return own }
       let process = identify()
       // An owner without a lifeline is told by its pid and its start time alone.
@@ -83,29 +83,9 @@ internal import Synchronization
         ProcessSlots.add(number)
       }
       CleanExit.note(self)
-      // Rule of order 33: the beacon is lit before anything is taken.
-      for beacon in beacons where isThis(process) { beacon.light(as: number) }
       forkDepth.store(ForkGuard.depth, ordering: .releasing)
       return number
     }
-  }
-
-  /// Keeps the beacon of a block lit from now on, for as long as this process takes part.
-  func add(_ beacon: SlotBeacon) {
-    beacons.withLock { beacons in
-      beacons.append(beacon)
-      if let own, process(own).map(isThis) == true { beacon.light(as: own) }
-    }
-  }
-
-  /// Whether a process is this one: a test may enter itself as another, of which no thread of this one tells.
-  private func isThis(_ process: ProcessIdentity) -> Bool { process.pid == ProcessTable.ownPid }
-
-  /// Lights a beacon again if it went out; false if it is lit, or cannot be.
-  func lightAgain(_ beacon: SlotBeacon) -> Bool {
-    guard let own, !beacon.isLit(as: own), process(own).map(isThis) == true else { return false }
-    beacons.withLock { _ in beacon.light(as: own) }
-    return beacon.isLit(as: own)
   }
 
   /// The number of this process, which enters itself again if the table has lost it; nil if it never
@@ -185,8 +165,11 @@ extension SlotOwners {
 
   var ownBell: UInt32 { unsafe sb_bell(bell(ownIndex)) }
 
-  func keep(_ vigil: inout Vigil, _ heard: UInt32, until nanoseconds: Int64) -> Bool {
-    unsafe vigil.keep(at: bell(ownIndex), heard, until: nanoseconds)
+  /// Sleeps until the bell of this process is rung, or until an instant; it may also end early.
+  ///
+  /// - Returns: Whether something else than time has ended it.
+  func sleep(_ heard: UInt32, until nanoseconds: Int64) -> Bool {
+    unsafe sb_await(bell(ownIndex), heard, nanoseconds) != 0
   }
 }
 

@@ -6,8 +6,7 @@ internal import Glibc
 ///
 /// A store without a limit has none of this. Calls go on in the file in which they began, even if it was
 /// replaced. Until they have ended, more may be under way than the limit allows. Only the latest few
-/// files stay mapped, but for the parts with beacons (`ProcessSlots`); where earlier ones were mapped, there is
-/// memory of this process alone.
+/// files stay mapped; where earlier ones were mapped, there is memory of this process alone.
 package final class SlotPage: Sendable {
   private let state: Guarded<State>
   private let lifelines: Lifelines?
@@ -52,13 +51,13 @@ package final class SlotPage: Sendable {
     lifelines?.willFork()
     state.willFork { state in
       state.owners?.willFork()
-      for block in state.blocks.values { block.watch.willFork() }
+      for block in state.blocks.values { block.care.willFork() }
     }
   }
 
   package func didFork() {
     state.didFork { state in
-      for block in state.blocks.values { block.watch.didFork() }
+      for block in state.blocks.values { block.care.didFork() }
       state.owners?.didFork()
     }
     lifelines?.didFork()
@@ -110,9 +109,7 @@ package final class SlotPage: Sendable {
             head, judge: OwnerJudge(of: state.place?.storePath ?? ""), identify: identify)
         state.owners = owners
         state.blocks[id] = SlotBlock(
-          mapping, owners, of: id, number: ProcessSlots.number(ofBreaker: id, in: file.identity),
-          beacon: unsafe SlotBeacon(
-            in: ProcessSlots.beacons(ofBlock: index, in: file), of: file))
+          mapping, owners, of: id, number: ProcessSlots.number(ofBreaker: id, in: file.identity))
       }
       return state.blocks[id]
     }

@@ -59,16 +59,11 @@ extension SlotBlock {
   ) -> SlotEntry {
     if wait == nil, gate.limit?.hasRoom(for: claim, beside: usage) != true { return .busy }
     guard let caller = arrive(claim, own, isBrief: wait == nil) else { return .busy }
-    var vigil = Vigil()
-    defer {
-      leave(caller)
-      // The kernel has told nobody else.
-      if vigil.knowsOfAnEnd { ringWatchers() }
-    }
+    defer { leave(caller) }
     guard let wait else { return attendBriefly(caller, claim, own) }
     guard hasPlace(for: caller, among: terms.places) else { return .busy }
     let start = Patience.monotonicNanoseconds()
-    let entry = attend(caller, claim, own, wait, &vigil)
+    let entry = attend(caller, claim, own, wait)
     noteWait(Patience.monotonicNanoseconds() - start, hasBegun: entry.hasBegun)
     return entry
   }
@@ -89,29 +84,35 @@ extension SlotBlock {
   }
 
   private func attend(
-    _ caller: Caller, _ claim: CallClaim, _ own: UInt64, _ wait: SlotWait, _ vigil: inout Vigil
+    _ caller: Caller, _ claim: CallClaim, _ own: UInt64, _ wait: SlotWait
   ) -> SlotEntry {
     let bell = unsafe waiter(caller.index, .bell)
     var isRung = true
     var last: UInt32 = 0
+    var nextLook: Int64 = 0
     while true {
       let heard = unsafe sb_bell(bell)
-      guard isPresent(caller) else { return .busy }
-      if first?.index == caller.index, let held = takeWithCare(claim, own) { return .begun(held) }
+      // A thread whose wait can be interrupted wakes far more often than it has to look.
+      let looks =
+        isRung || heard != last
+        || Patience.monotonicNanoseconds() >= min(nextLook, wait.until)
+      if looks {
+        guard isPresent(caller) else { return .busy }
+        if first?.index == caller.index, let held = takeWithCare(claim, own) { return .begun(held) }
+      }
       if let refusal = wait.refusal {
         // The process that changed the breaker may not have woken the others.
         if refusal == .unwanted { ringNext(after: caller) }
         return refusal
       }
-      vigil.begin()
-      let nextLook = lookAfterAll(&vigil, isRung: isRung || heard != last) {
-        $0 == caller.index
+      if looks {
+        let next = lookAfterAll(isRung: isRung || heard != last) { $0 == caller.index }
+        nextLook = next ?? SlotCare.soon
       }
       last = heard
       isRung = false
-      guard let nextLook = vigil.sleep(until: nextLook) else { continue }
       let end = min(wait.until, nextLook)
-      wait.sleeping { isRung = unsafe vigil.keep(at: bell, heard, until: end) }
+      wait.sleeping { isRung = unsafe sb_await(bell, heard, end) != 0 }
     }
   }
 
@@ -164,7 +165,6 @@ extension SlotBlock {
     unsafe sb_tell(place(index), caller.word.bits)
     // Rule of order 27: the flag comes after the place, and before the caller looks for room.
     raiseFlag(claim.priority)
-    if claim.priority == .ordinary, gate.has(GateWord.backgroundWaits) { announce() }
     return caller
   }
 
@@ -286,7 +286,7 @@ extension SlotBlock {
       }
       guard let due, !ring(due.index) else { return }
       // It was not asleep, and does not come, so it may be stopped: the watchers see whether it comes.
-      if SlotWatch.isLong(since: lastAwake(due)) { ringWatchers(but: due.index) }
+      if SlotCare.isLong(since: lastAwake(due)) { ringWatchers(but: due.index) }
       return
     }
   }

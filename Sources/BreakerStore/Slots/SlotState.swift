@@ -190,10 +190,9 @@ extension SlotPage {
     // A breaker that is not in the file has not had a call since the file was made.
     var states = Dictionary(
       found.filter { $0.1 == nil }.map { ($0.0, SlotState()) }, uniquingKeysWith: { $1 })
-    // Nobody takes anything in a copy, so it needs no number of its own, and no lit beacon.
-    let beacon = unsafe SlotBeacon(in: nil, of: file)
+    // Nobody takes anything in a copy, so it needs no number of its own.
     for (id, block) in blocks {
-      states[id] = SlotBlock(block, owners, of: id, number: 0, beacon: beacon).state(at: now)
+      states[id] = SlotBlock(block, owners, of: id, number: 0).state(at: now)
     }
     return states
   }

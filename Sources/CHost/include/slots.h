@@ -32,6 +32,11 @@ static inline uint32_t sb_bell(const uint64_t *bell) {
 // Returns whether anybody slept there: whoever was stopped by a signal does not.
 int sb_ring(uint64_t *bell);
 
+// Waits until the bell has been rung since it was `heard`, or until an instant of CLOCK_MONOTONIC, or until the
+// waits of this thread have to ask whether they are over. It may also return early. Returns whether something
+// else than time has ended it.
+int sb_await(uint64_t *bell, uint32_t heard, int64_t nanoseconds);
+
 // A call under a limit that a thread is inside of, and the one around it. It lies on the stack of the
 // thread while the work of the call runs.
 typedef struct sb_inside {

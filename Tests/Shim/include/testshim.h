@@ -15,9 +15,8 @@ void ts_watch_statements(ts_statement_observer observer);
 // Becomes another user permanently. Returns 0 or errno.
 int ts_become(unsigned user, unsigned group);
 
-// Lets a system call end with ENOSYS from now on in this thread and those that it starts, as on a kernel that
-// does not know it. Returns 0 or errno.
-int ts_forget_system_call(unsigned number);
+// Whether this thread has robust locks, for which the kernel and the C library follow pointers that lie in them.
+int ts_keeps_robust_locks(void);
 
 // Ends the process with a signal after a number of seconds, unless it has ended before.
 void ts_limit(unsigned seconds);

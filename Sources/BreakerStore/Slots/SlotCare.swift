@@ -3,36 +3,49 @@ internal import CHost
 internal import Glibc
 internal import Synchronization
 
-/// What one process knows of those who have slots and places in a block, and do not live or do not come.
+/// Who looks after owners that have died and callers that miss their turn, and how often.
 ///
-/// The kernel wakes one of those who wait when a process ends whose beacon is lit, so nobody looks after such
-/// processes. A waiter can also be stopped at the very moment in which it is woken, and the store can be
-/// changed by a program that wakes nobody. So of all callers that wait on the host, two look once a second: the
-/// last one to be served, and the last one of another process. Where the beacon of a process that takes part is
-/// out, or the kernel cannot wait for beacons, these two look 20 times a second, and all others once.
-final class SlotWatch: Sendable {
+/// No process is told when another one dies, so some of them look:
+///
+/// | who looks | how often |
+/// | --- | --- |
+/// | a caller that finds no room | at once, but each process at most once a millisecond |
+/// | two watchers, which are the last waiter to be served and the last one of another process | every 50 ms |
+/// | all other waiters, in case both watchers die or stop | every second, and more seldom if many wait |
+/// | a process that makes calls under the limit (`lookAround`) | every second |
+///
+/// Waiters of all processes take turns: together they look at most once in 40 ms. Such a look believes locks: an
+/// owner whose lifeline is held is alive. Once a second one of them looks thoroughly, because an owner that has
+/// ended keeps its lifeline if another process has its memory. A look that costs much is followed by a long
+/// pause, so that the watchers use no more of a processor than `share`, however many wait and have slots.
+final class SlotCare: Sendable {
   private let state = Guarded(State())
 
   private struct State {
     /// The first in the queue, for whom there was room, and since when.
     var due: (word: PlaceWord, since: Int64)?
 
-    /// When to look for the dead again.
+    /// When a caller that finds no room may look again.
     var nextLook: Int64 = 0
+
+    /// How long a watcher sleeps between two looks.
+    var pause = SlotCare.tick
   }
 
-  /// How often the two look where somebody has to, and all others.
-  private static let tick: Int64 = 50_000_000
-  private static let second: Int64 = 1_000_000_000
+  /// How often the watchers look.
+  static let tick: Int64 = 50_000_000
 
-  /// The shortest time between two looks on the host that believe locks.
+  /// How often all others look.
+  static let second: Int64 = 1_000_000_000
+
+  /// How often all others look together, at most.
+  private static let apart: Int64 = 10_000_000
+
+  /// The shortest time between two looks of waiters on the host.
   static let freshness: Int64 = 40_000_000
 
-  /// The shortest time between two looks on the host that do not, though all beacons may be lit.
-  ///
-  /// The beacon of a thread that calls execve(2), and is not the first of its process, stays lit: the kernel gives
-  /// the thread another number before it puts its beacons out.
-  fileprivate static let round: Int64 = 1_000_000_000
+  /// The shortest time between two thorough looks on the host.
+  static let round: Int64 = 1_000_000_000
 
   /// How long the others wait for one whose turn it is.
   private static let absence: Int64 = 100_000_000
@@ -40,32 +53,30 @@ final class SlotWatch: Sendable {
   /// The shortest time between two looks of callers that find no room.
   private static let shortest: Int64 = 1_000_000
 
-  /// A look takes no more of the time than this share.
-  private static let share: Int64 = 10
+  /// One part in so many is how much of its time a process that finds no room looks, and a watcher.
+  private static let shareOfCallers: Int64 = 10
+  private static let share: Int64 = 500
 
-  /// Until when a caller sleeps at most, on the monotonic clock.
+  /// When a caller looks again for which something has changed.
   ///
-  /// - Parameters:
-  ///   - isWatching: Whether it is one of the two.
-  ///   - isNeeded: Whether it takes looks to notice the end of a process.
-  ///   - isOthersTurn: Whether it waits for another caller that may not come.
-  /// - Returns: The instant; that of the end of time if it need not look.
-  static func nextLook(isWatching: Bool, isNeeded: Bool, isOthersTurn: Bool) -> Int64 {
-    if isOthersTurn || (isWatching && isNeeded) { return Patience.monotonicNanoseconds() + tick }
-    return isWatching || isNeeded ? nextSecond : .max
-  }
+  /// Usually its bell has been rung. In damaged memory, something may seem to change each time.
+  static var soon: Int64 { Patience.monotonicNanoseconds() + shortest }
+
+  /// How long a watcher sleeps after a look that has cost so much of a processor.
+  static func pause(after cost: Int64) -> Int64 { min(max(tick, cost * share), second) }
+
+  /// How long other waiters sleep, if so many wait.
+  static func pause(among waiters: Int) -> Int64 { max(second, Int64(waiters) * apart) }
 
   /// Whether a caller that was awake at an instant of the coarse clock would have come by now.
   static func isLong(since awake: UInt64) -> Bool {
     sb_coarse_nanoseconds().subtractingSaturating(Int64(clamping: awake)) >= absence
   }
 
-  static var nextSecond: Int64 { Patience.monotonicNanoseconds() + second }
-
   func willFork() { state.willFork() }
   func didFork() { state.didFork() }
 
-  /// Runs a look, unless the last one was a moment ago; false then.
+  /// Runs the look of a caller that finds no room, unless the last one was a moment ago; false then.
   fileprivate func look(_ body: () -> Bool) -> Bool {
     let start = Patience.monotonicNanoseconds()
     let mayLook = state.withLock { state in
@@ -74,15 +85,32 @@ final class SlotWatch: Sendable {
       return true
     }
     guard mayLook else { return false }
-    let before = Self.workNanoseconds
-    let isAny = body()
-    // Not the time that passed: on a busy host, most of that went to others.
-    let cost = Self.workNanoseconds - before
-    state.withLock { $0.nextLook = start + max(Self.shortest, cost * Self.share) }
+    let (isAny, cost) = Self.measure(body)
+    state.withLock {
+      $0.nextLook = start + max(Self.shortest, cost * Self.shareOfCallers)
+    }
     return isAny
   }
 
-  /// How long this thread has worked so far.
+  /// Runs the look of a waiter.
+  fileprivate func watch(_ body: () -> Bool) -> Bool {
+    let (isAny, cost) = Self.measure(body)
+    state.withLock { $0.pause = Self.pause(after: cost) }
+    return isAny
+  }
+
+  /// How long a watcher sleeps now.
+  fileprivate var pause: Int64 { state.withLock { $0.pause } }
+
+  /// Runs a look and tells how long this thread has worked on it.
+  ///
+  /// The time that passed tells nothing: on a busy host, most of it goes to other threads.
+  private static func measure(_ body: () -> Bool) -> (Bool, Int64) {
+    let before = workNanoseconds
+    let isAny = body()
+    return (isAny, workNanoseconds - before)
+  }
+
   private static var workNanoseconds: Int64 {
     var time = timespec()
     unsafe clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
@@ -116,17 +144,35 @@ final class SlotWatch: Sendable {
 }
 
 extension SlotBlock {
-  /// Frees what owners have that have ended, for a caller that finds no room; false if there is nothing.
+  /// Frees what the dead have, for a caller that finds no room; false if there is nothing.
   func lookForTheDead() -> Bool {
-    var vigil = Vigil()
-    if see(&vigil).isLit { return isTurn(.lookedAt, every: SlotWatch.round) && freeTheDead() }
-    return watch.look { freeTheDead() }
+    care.look { freeTheDead(believingLocks: !isTurn(.lookedAt, every: SlotCare.round)) }
   }
 
-  /// The same, for a caller that waits where the beacon of a process has gone out.
-  func lookForOneWhoEnds() -> Bool { freeTheDead(believingLocks: true) }
+  /// Looks after all who wait, for a caller that waits itself and is awake.
+  ///
+  /// - Parameters:
+  ///   - isRung: Whether another process or thread has woken the caller, or it has just come.
+  ///   - isOwn: Whether a place is the caller's.
+  /// - Returns: Until when the caller may sleep; nil if something has changed, or if it is the caller's turn.
+  func lookAfterAll(isRung: Bool, _ isOwn: (_ index: Int) -> Bool) -> Int64? {
+    if isTurn(.watchedAt, every: SlotCare.freshness),
+      care.watch({ freeTheDead(believingLocks: !isTurn(.lookedAt, every: SlotCare.round)) })
+    {
+      return nil
+    }
+    guard let isOthersTurn = noteAbsence(isRung: isRung, isOwn) else { return nil }
+    let now = Patience.monotonicNanoseconds()
+    let watchers = watchers
+    let isWatching = [watchers.last, watchers.other].contains {
+      $0.map { isOwn($0.index) } ?? false
+    }
+    if isWatching { return now + care.pause }
+    return now + (isOthersTurn ? SlotCare.tick : SlotCare.pause(among: watchers.count))
+  }
 
-  private func freeTheDead(believingLocks: Bool = false) -> Bool {
+  /// Frees what owners have that have ended; false if there is nothing.
+  func freeTheDead(believingLocks: Bool) -> Bool {
     let isGone = owners.judgement(believingLocks: believingLocks)
     var isAny = false
     for index in 0..<slotExtent {
@@ -154,8 +200,7 @@ extension SlotBlock {
 
   /// Frees what owners have that have ended, at most once a second on the whole host.
   package func lookAround() {
-    keepBeaconLit()
-    if isTurn(.lookedAt, every: SlotWatch.round) { _ = freeTheDead() }
+    if isTurn(.lookedAt, every: SlotCare.round) { _ = freeTheDead(believingLocks: false) }
   }
 
   /// Whether so much time has passed since the instant in a word, which becomes the current one then.
@@ -168,29 +213,18 @@ extension SlotBlock {
     return unsafe sb_decide(header(word), last, UInt64(bitPattern: now)) != 0
   }
 
-  /// Frees what owners have that have ended, if it is time to look.
-  ///
-  /// - Parameter isWatched: Whether their ends are noticed without a look.
-  /// - Returns: Whether something has changed.
-  func lookFromTimeToTime(isWatched: Bool) -> Bool {
-    if !isWatched, isTurn(.watchedAt, every: SlotWatch.freshness) {
-      // A lock is enough for most of these looks; once a second, all else is looked at.
-      let isThorough = isTurn(.lookedAt, every: SlotWatch.round)
-      return freeTheDead(believingLocks: !isThorough)
-    }
-    return isWatched && isTurn(.lookedAt, every: SlotWatch.round) && freeTheDead()
-  }
-
-  /// Those who look after all others that wait: the last one to be served, and the last one of another
-  /// process.
+  /// The two waiters that look after all others, the last one to be served and the last one of another process,
+  /// and how many wait.
   ///
   /// The last ones wait for longest. A caller that leaves in its turn is not one of them, so it need not
   /// wake another one in its place.
-  var watchers: (last: Caller?, other: Caller?) {
+  var watchers: (last: Caller?, other: Caller?, count: Int) {
     var (last, other): (Caller?, Caller?)
+    var count = 0
     for index in 0..<placeExtent {
       let word = word(ofPlace: index)
       guard word.isWaiting, !word.isBrief else { continue }
+      count += 1
       let caller = Caller(index: index, word: word)
       let owner = owner(ofWaiter: index)
       guard let found = last else {
@@ -205,14 +239,7 @@ extension SlotBlock {
         other = caller
       }
     }
-    return (last, other)
-  }
-
-  /// Whether a caller in one of some places looks after the others.
-  func isWatching(_ isOwn: (_ index: Int) -> Bool) -> Bool {
-    let watchers = watchers
-    return watchers.last.map { isOwn($0.index) } ?? false
-      || watchers.other.map { isOwn($0.index) } ?? false
+    return (last, other, count)
   }
 
   /// Wakes those who look after the others from now on, because a caller has left that came later.
@@ -239,17 +266,16 @@ extension SlotBlock {
   /// - Returns: Whether the caller has to look again soon; nil if something has changed.
   func noteAbsence(isRung: Bool, _ isOwn: (_ index: Int) -> Bool) -> Bool? {
     guard let due else {
-      watch.forgetTurn()
+      care.forgetTurn()
       return false
     }
-    // Rule of order 33: the first caller may have left and ended before its beacon was seen.
     if isOwn(due.index) { return nil }
-    switch watch.turn(of: due.word) {
+    switch care.turn(of: due.word) {
     case .passed where !isRung: return false
     case .awaited, .passed:
       // Its waker may have been stopped or killed. Whoever was awake a moment ago comes by itself, or is rung
       // when this caller looks again.
-      if !isRung || SlotWatch.isLong(since: lastAwake(due)) { ring(due.index) }
+      if !isRung || SlotCare.isLong(since: lastAwake(due)) { ring(due.index) }
       return true
     case .overdue:
       let absent = due.word.noting(isAbsent: true)
