@@ -108,6 +108,31 @@ struct LimitCommandTests {
     store.close()
   }
 
+  @Test(.timeLimit(.minutes(60)))
+  func `run makes the probe although killed processes had all the room`() throws {
+    let stage = try Stage()
+    func run(_ words: String...) -> Answer {
+      let recorder = Recorder()
+      let ending = ControlKit.run(
+        arguments: ["--store", stage.store] + words, console: recorder.console(),
+        options: StoreOptions(clock: stage.clock.clock))
+      return Answer(code: ending.code, output: recorder.output, errors: recorder.errors)
+    }
+    let puppets = try stage.puppets(2, "max-concurrent=2 max-failures=9")
+    #expect(try puppets[0].ask("run") == "ok 42")
+    for puppet in puppets { #expect(try puppet.ask("acquire") == "normal") }
+    #expect(run("trip", "api", "--for", "30s").code == 0)
+    stage.clock.advance(by: .seconds(30))
+    for puppet in puppets { puppet.kill() }
+    var answer: Answer
+    repeat {
+      // A caller looks for the dead at most once a millisecond.
+      answer = run("run", "api", "--", "true")
+    } while answer.errors.contains("max-concurrent")
+    #expect(answer == Answer(code: 0, output: "", errors: ""))
+    #expect(try stage.sharedStore().snapshot(of: "api")?.state == .closed)
+  }
+
   @Test func `run says that it keeps to no limit if calls cannot be counted`() throws {
     let bench = Bench()
     // What is no regular file is refused, and not replaced.

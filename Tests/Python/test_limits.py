@@ -84,6 +84,33 @@ class Limits(StoreTestCase):
             holder.wait()
             eventually(self.is_free, seconds=1)
 
+    def test_a_probe_is_made_although_a_killed_process_had_all_the_room(self):
+        def block():
+            with self.gpu:
+                pass
+
+        async def coroutine():
+            async with self.patient():
+                pass
+
+        for call in (block, lambda: asyncio.run(coroutine())):
+            with self.held_elsewhere() as holder:
+                self.gpu.trip(open_for=1e-9)
+                holder.kill()
+                holder.wait()
+
+                def is_made(call=call):
+                    try:
+                        call()
+                    except Rejected as rejected:
+                        # A caller looks for the dead at most once a millisecond.
+                        self.assertEqual(rejected.cause, "busy")
+                        return False
+                    return True
+
+                eventually(is_made)
+            self.assertEqual(self.gpu.state, "closed")
+
     def test_every_kind_of_call_gives_its_room_back(self):
         @self.gpu
         def function(fails):

@@ -37,12 +37,13 @@ package final class CallTurn: @unchecked Sendable {
   private var signal: Int32
 
   /// A turn for a search; nil if the system has no descriptor left.
-  fileprivate init?(_ breaker: Breaker, _ search: RoomSearch) {
+  fileprivate init?(_ breaker: Breaker, _ search: consuming RoomSearch) {
+    let isPatient = search.isPatient
     self.breaker = breaker
     self.search = search
     // A search that is not patient never waits.
-    signal = search.isPatient ? sb_flag() : -1
-    if search.isPatient, signal < 0 { return nil }
+    signal = isPatient ? sb_flag() : -1
+    if isPatient, signal < 0 { return nil }
   }
 
   deinit { end() }

@@ -96,11 +96,11 @@ extension Breaker {
     if engine.isLimited(cell) { return .limited }
     let request = request(probeTimeout: nil)
     guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else { return nil }
-    guard let (ticket, limit) = engine.limit(over: decision, request, of: cell) else {
+    guard let (ticket, _) = engine.limit(over: decision, request, of: cell) else {
       return .decided(told(decision))
     }
     // This process did not know the breaker before.
-    RoomSearch(engine, for: request, ticket, of: cell, under: limit).giveUp()
+    engine.giveUp(ticket, of: cell)
     return .limited
   }
 

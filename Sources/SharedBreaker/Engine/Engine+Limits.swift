@@ -176,10 +176,36 @@ extension Engine {
     cell.limit.map { $0.limit.slots === slots } ?? true
   }
 
-  /// Whether a breaker is as it was when it permitted a call.
+  /// Whether a breaker is as it was when it permitted a call, so that the call need not be decided again.
+  ///
+  /// For a probe this may read the store.
   func isUnchanged(_ cell: Cell, since ticket: Ticket) -> Bool {
     if ticket.source != .store { return true }
-    return isCurrent && cell.word == ticket.word
+    switch ticket.grant.kind {
+    case .normal: return isCurrent && cell.word == ticket.word
+    case .probe: return stillHasLease(ticket, of: cell)
+    }
+  }
+
+  /// Whether the probe of a ticket still has its lease, as far as the store can tell.
+  private func stillHasLease(_ ticket: Ticket, of cell: Cell) -> Bool {
+    guard isAvailable, !isAlone(cell) else { return true }
+    do throws(StoreError) {
+      let breaker = try waiting(.brief) { () throws(StoreError) in try known(cell) }.breaker
+      let grant = ticket.grant(on: breaker)
+      return breaker.record.leases.contains {
+        $0.id == grant.lease && $0.generation == grant.generation
+      }
+    } catch {
+      // A store that fails takes no lease away.
+      return true
+    }
+  }
+
+  /// Gives up the lease of a call that is not made, if it has one.
+  func giveUp(_ ticket: Ticket, of cell: Cell) {
+    guard ticket.grant.kind == .probe else { return }
+    _ = accept(.init(outcome: .ignored, ticket: ticket), of: cell)
   }
 
   /// Sends away everybody who waits for room, because the store is being closed for good.

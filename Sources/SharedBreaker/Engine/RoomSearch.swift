@@ -5,15 +5,23 @@ internal import Synchronization
 /// The search of a permitted call for room: what it asks the slots, and what follows from the answers.
 ///
 /// It waits for nothing itself, so threads and tasks search in the same way.
-struct RoomSearch {
+///
+/// A search owns the ticket of its call until it hands the ticket out. Whatever else becomes of the ticket,
+/// the search gives up its lease: it rejects the call, decides again, or is dropped because its caller was
+/// cancelled or the store failed. Otherwise the lease would reject this call and all others until its
+/// deadline.
+struct RoomSearch: ~Copyable {
   private let engine: Engine
   private let request: Engine.Request
   private let cell: Cell
   private var ticket: Ticket
   private(set) var inForce: Engine.LimitInForce
 
-  /// When the caller gives up; nil if it does not wait.
-  private let end: Int64?
+  /// Whether the search owns the ticket, so that it gives up the lease if it does not hand it out.
+  private var ownsTicket = true
+
+  /// When a caller that waits gives up; nil if it never waits.
+  private let latest: Int64?
   private var looks = 0
 
   /// When the first of these looks was.
@@ -31,10 +39,16 @@ struct RoomSearch {
     self.cell = cell
     self.ticket = ticket
     self.inForce = inForce
-    // A probe has a lease, and its time has begun.
     let patience = ticket.grant.kind == .probe ? nil : inForce.limit.patience
-    end = patience.map { SlotWait.end(ofAtMost: $0) }
+    latest = patience.map { SlotWait.end(ofAtMost: $0) }
   }
+
+  deinit { if ownsTicket { engine.giveUp(ticket, of: cell) } }
+
+  /// When the caller gives up; nil if it does not wait.
+  ///
+  /// A probe never waits, even if its caller has waited before: it has a lease, and its time has begun.
+  private var end: Int64? { ticket.grant.kind == .probe ? nil : latest }
 
   /// Whether the caller waits for its turn.
   var isPatient: Bool { end != nil }
@@ -91,7 +105,7 @@ struct RoomSearch {
     case .begun(let held):
       // The breaker may have changed while the call waited, or by the lost calls that it has recorded.
       guard isPatient || hasRecorded, !engine.isUnchanged(cell, since: ticket) else {
-        return .decided(.permitted(ticket.holding(held)))
+        return .decided(.permitted(handedOut(holding: held)))
       }
       return try decideAgain(holding: held, mayWait: mayWait)
     case .busy:
@@ -110,32 +124,40 @@ struct RoomSearch {
       let isLast = looks == Self.mostLooks
       guard let next = engine.limitNow(of: cell, after: inForce, isLast: isLast) else {
         // It has no limit any more.
-        return .decided(.permitted(ticket))
+        return .decided(.permitted(handedOut()))
       }
       inForce = next
       return .asksAgain
     case .unknown:
       // The processes that take part are too many to be known: a limit is no reason to stop working.
-      return .decided(.permitted(ticket))
+      return .decided(.permitted(handedOut()))
     }
   }
 
   private var isEnding: Bool { engine.isEnding.load(ordering: .sequentiallyConsistent) }
 
-  /// Gives back the lease of a probe that is not made.
-  func giveUp() {
-    guard ticket.grant.kind == .probe else { return }
-    _ = engine.accept(.init(outcome: .ignored, ticket: ticket), of: cell)
+  /// The ticket, which belongs to the caller from now on.
+  private mutating func handedOut(holding held: HeldSlot? = nil) -> Ticket {
+    ownsTicket = false
+    return held.map { ticket.holding($0) } ?? ticket
+  }
+
+  /// Gives up the lease of a probe that is not made.
+  mutating func giveUp() {
+    if ownsTicket { engine.giveUp(ticket, of: cell) }
+    ownsTicket = false
   }
 
   /// Decides again on a call that has left the queue.
   private mutating func decideAgain(mayWait: Bool) throws(BreakerError) -> Step {
+    // First, or the call would be rejected by its own lease.
+    giveUp()
     guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else {
       return .hasToWait
     }
     guard case .permitted(let next) = decision, let limit = engine.limit(over: next, of: cell)
     else { return .decided(decision) }
-    (ticket, inForce) = (next, limit)
+    (ticket, inForce, ownsTicket) = (next, limit, true)
     noteLook()
     return looks < Self.mostLooks ? .asksAgain : .decided(rejected())
   }
@@ -147,7 +169,10 @@ struct RoomSearch {
   }
 
   /// Decides again on a call that has got its room after a wait.
-  private func decideAgain(holding held: HeldSlot, mayWait: Bool) throws(BreakerError) -> Step {
+  private mutating func decideAgain(
+    holding held: HeldSlot, mayWait: Bool
+  ) throws(BreakerError) -> Step {
+    giveUp()
     let decision: Decision<Ticket>?
     do throws(BreakerError) {
       decision = try engine.decide(request, on: cell, mayWait: mayWait)
@@ -165,12 +190,12 @@ struct RoomSearch {
   }
 
   /// Rejects a call for which there is no room.
-  private func rejected() -> Decision<Ticket> {
+  private mutating func rejected() -> Decision<Ticket> {
     let record = engine.lastKnown(cell).record(
       at: engine.clock.moment, isGone: engine.storage.isGone)
     if record.mode.mode == .observe {
       cell.count(.oneWouldReject)
-      return .permitted(ticket)
+      return .permitted(handedOut())
     }
     giveUp()
     cell.count(.oneBusy)
@@ -214,7 +239,6 @@ extension Engine {
       Patience.forgetInterruption()
       let entry = search.enter(search.wait)
       if search.isPatient, case .busy = entry, Patience.wasInterrupted {
-        search.giveUp()
         throw .store(.interruptedWaiting(for: cell.name))
       }
       let hasRecorded = recordLostCalls(of: cell, under: search.inForce.limit)
@@ -237,10 +261,7 @@ extension Engine {
       let entry: SlotEntry
       if let wait = search.wait {
         entry = await TaskTurn.wait(for: search, wait)
-        if entry == .busy, Task.isCancelled {
-          search.giveUp()
-          throw CancellationError()
-        }
+        if entry == .busy, Task.isCancelled { throw CancellationError() }
       } else {
         entry = search.enter()
       }
@@ -279,7 +300,7 @@ private final class TaskTurn: Sendable {
 
   /// Suspends the task until it is told; a cancellation ends the wait at once.
   static nonisolated(nonsending) func wait(
-    for search: RoomSearch, _ wait: SlotWait
+    for search: borrowing RoomSearch, _ wait: SlotWait
   ) async -> SlotEntry {
     let turn = TaskTurn()
     return await withTaskCancellationHandler {
