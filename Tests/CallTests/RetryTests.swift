@@ -247,6 +247,75 @@ import Testing
     #expect(breaker.snapshot().totals.failures == 1)
   }
 
+  @Test func `a retry that is cancelled while it waits for its turn throws the cancellation`()
+    async throws
+  {
+    let policy = BreakerPolicy(maxFailures: 100, maxConcurrent: 1, queueTimeout: .seconds(3_600))
+    let breaker = try host.limited(policy)
+    let call = Task {
+      let retry = RetryPolicy.fixed(attempts: 2, delay: .seconds(1))
+      try await breaker.run(retry: retry) { () async throws -> Void in
+        throw Refused()
+      } onFailure: { _ in
+        Issue.record("the fallback ran")
+      }
+    }
+    try await host.clock.untilSomebodySleeps(for: .seconds(1))
+    let permit = try await breaker.acquire().shared()
+    host.clock.advance(by: .seconds(1))
+    await until { breaker.snapshot().limit?.waiters.count == 1 }
+    call.cancel()
+    await #expect(throws: CancellationError.self) { try await call.value }
+    permit.succeed()
+    #expect(breaker.snapshot().totals.failures == 1)
+  }
+
+  @Test(arguments: [false, true])
+  func `a retry that the store keeps from being made throws the store's error, without a fallback`(
+    isTask: Bool
+  ) async throws {
+    let breaker = try host.store().breaker("api", onStoreFailure: .throw)
+    let retry = RetryPolicy.fixed(attempts: 2, delay: .seconds(1))
+    let errors = Journal<any Error>()
+    let threads = Threads()
+    let task = Task {
+      guard isTask else { return }
+      do {
+        try await breaker.run(retry: retry) { () async throws -> Void in
+          throw Refused()
+        } onFailure: { _ in
+          Issue.record("the fallback ran")
+        }
+      } catch {
+        errors.note(error)
+      }
+    }
+    if !isTask {
+      threads.start {
+        do {
+          try breaker.run(retry: retry) { () throws -> Void in
+            throw Refused()
+          } onFailure: { _ in
+            Issue.record("the fallback ran")
+          }
+        } catch {
+          errors.note(error)
+        }
+      }
+    }
+    try await host.clock.untilSomebodySleeps(for: .seconds(1))
+    // What another process has written has to be read.
+    try host.process().store().breaker("other").run {}
+    host.failStore()
+    host.clock.advance(by: .seconds(1))
+    await task.value
+    threads.join()
+    guard case BreakerError.store? = errors.entries.first else {
+      Issue.record("\(errors.entries)")
+      return
+    }
+  }
+
   @Test func `a call with retries stays on the actor of its caller`() async throws {
     let counter = try Counter(breaker())
     try await counter.countWithRetries()

@@ -146,9 +146,9 @@ extension Breaker {
   ///     failure; by default that value is returned.
   /// - Returns: What the work or a fallback returned.
   /// - Throws: What the last attempt or a fallback threw, `BreakerError.rejected` if the work never
-  ///   ran, or `CancellationError` if the caller is cancelled between two attempts. If the store
-  ///   cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`, which no
-  ///   fallback replaces.
+  ///   ran, or `CancellationError` if the caller is cancelled between two attempts, also while it
+  ///   waits for its turn. If the store cannot be used and ``StoreFailureAction/throw`` is set,
+  ///   `BreakerError.store`. No fallback replaces either of these.
   public nonisolated(nonsending) func run<Value>(
     retry: RetryPolicy = .never,
     outcome: ErrorJudge? = nil,
@@ -199,7 +199,7 @@ extension Breaker {
     while true {
       let ending: Result<Value, any Error> = Result { try CallNesting.inside(ticket, work) }
       let outcome = course.end(ticket, ending, classify)
-      if let next = course.next(after: ending, outcome) {
+      if let next = try course.next(after: ending, outcome) {
         ticket = next
         continue
       }
@@ -312,21 +312,32 @@ private struct CallCourse {
   }
 
   /// Blocks the thread until the next attempt and returns its permit; nil if there is none.
+  ///
+  /// - Throws: What prevents the attempt although the breaker has not rejected it, such as a store that
+  ///   fails: the attempt before has nothing to do with that.
   mutating func next<Value>(
     after ending: Result<Value, any Error>, _ outcome: CallOutcome
-  ) -> Ticket? {
+  ) throws(BreakerError) -> Ticket? {
     guard let wait = wait(after: ending, outcome) else { return nil }
     breaker.engine.options.timer.block(for: wait)
-    return permitted()
+    do throws(BreakerError) { return try begin() } catch {
+      guard error.rejection != nil else { throw error }
+      return nil
+    }
   }
 
   /// Suspends the task until the next attempt and returns its permit; nil if there is none.
+  ///
+  /// - Throws: What `next` throws, and `CancellationError` if the task is cancelled while it waits.
   mutating nonisolated(nonsending) func nextInTime<Value>(
     after ending: Result<Value, any Error>, _ outcome: CallOutcome
   ) async throws -> Ticket? {
     guard let wait = wait(after: ending, outcome) else { return nil }
     try await breaker.engine.options.timer.sleep(for: wait)
-    do { return try await beginInTurn() } catch { return nil }
+    do { return try await beginInTurn() } catch let error as BreakerError {
+      guard error.rejection != nil else { throw error }
+      return nil
+    }
   }
 
   /// How long to wait for the next attempt; nil if there is none.
@@ -343,10 +354,5 @@ private struct CallCourse {
     let breaker = breaker
     return attempts.wait(
       after: outcome, error: error, ifPermitted: breaker.snapshot().permits)
-  }
-
-  /// Returns a permit; nil if the breaker has opened meanwhile, so that no attempt follows.
-  private func permitted() -> Ticket? {
-    do throws(BreakerError) { return try begin() } catch { return nil }
   }
 }
