@@ -333,7 +333,7 @@ import Testing
 
 /// A puppet that takes slots.
 func SlotPuppet(_ stage: SlotStage, _ options: [String] = []) throws -> Puppet {
-  try Puppet(store: stage.path, startedBy: [], options)
+  try Puppet(onHostClock: stage.path, startedBy: [], options)
 }
 
 /// Counts what is under way, apart from what it watches.

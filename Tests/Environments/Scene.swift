@@ -90,7 +90,7 @@ extension Scene {
       insiders += 1
     }
     let launcher = launcher(side, user) + (group?.launcher ?? [])
-    return try Puppet(store: store, startedBy: launcher, options)
+    return try Puppet(onHostClock: store, startedBy: launcher, options)
   }
 
   /// Starts puppets, alternately outside and inside, whose breaker has a policy.

@@ -22,7 +22,7 @@ struct MountedFileTests {
 
   private func puppet(_ stage: Stage, _ commands: String) throws -> Puppet {
     try Puppet(
-      store: stage.directory.file("other/breakers.db"),
+      on: stage, store: stage.directory.file("other/breakers.db"),
       startedBy: Mounts.launcher(commands))
   }
 

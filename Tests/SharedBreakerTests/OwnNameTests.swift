@@ -10,7 +10,7 @@ import Testing
     let launcher = [
       "bash", "-c", "exec -a '127.0.0.1:19292) [app]' \"$@\"", "bash",
     ]
-    let puppet = try Puppet(store: stage.store, startedBy: launcher, ["own-name"])
+    let puppet = try Puppet(on: stage, startedBy: launcher, ["own-name"])
     #expect(try puppet.ask("trip") == "ok")
     let entry = try #require(try stage.sharedStore().history().last)
     #expect(entry.program == "puppet")

@@ -239,8 +239,7 @@ import Testing
     let environment = permit.environment
     #expect(Array(environment.keys) == ["SHARED_BREAKER_INSIDE"])
     let words = environment.map { "\($0)=\($1)" }
-    let inside = try Puppet(
-      store: stage.store, startedBy: words, ["clock=\(stage.clock.path)"])
+    let inside = try Puppet(on: stage, startedBy: words)
     let outside = try stage.puppet()
     #expect(try inside.ask("run") == "ok 42")
     #expect(try inside.ask("acquire") == "normal")

@@ -10,17 +10,34 @@ package final class Puppet {
 
   // The options: `lock-timeout=MS`, `on-failure=local|permit|reject|throw`, `user=nobody`,
   // `own-name` for the name that the kernel knows, and `watch` to make `stop-at` possible.
-  package init(on stage: Stage, store: String? = nil, _ options: [String] = []) throws {
+  /// Starts a puppet on the stage's clock, if need be by a command such as `unshare --pid`.
+  package init(
+    on stage: Stage, store: String? = nil, startedBy launcher: [String] = [],
+    _ options: [String] = []
+  ) throws {
     // Kept, because the stage removes its files when it is released.
     self.stage = stage
-    process = try Child(
-      Self.program, ["store=\(store ?? stage.store)", "clock=\(stage.clock.path)"] + options)
+    process = try Self.start(
+      store ?? stage.store, by: launcher, ["clock=\(stage.clock.path)"] + options)
   }
 
-  /// A puppet on the host's own clock that is started by a command, such as `unshare --pid`.
-  package init(store: String, startedBy launcher: [String], _ options: [String] = []) throws {
+  /// Starts a puppet on the host's own clock.
+  ///
+  /// All processes of its store must have that clock: one whose clock is a stage's belongs, for the
+  /// others, to another boot.
+  package init(
+    onHostClock store: String, startedBy launcher: [String], _ options: [String] = []
+  ) throws {
     stage = nil
-    process = try Child("/usr/bin/env", launcher + [Self.program, "store=\(store)"] + options)
+    process = try Self.start(store, by: launcher, options)
+  }
+
+  private static func start(
+    _ store: String, by launcher: [String], _ options: [String]
+  ) throws -> Child {
+    let words = ["store=\(store)"] + options
+    guard !launcher.isEmpty else { return try Child(program, words) }
+    return try Child("/usr/bin/env", launcher + [program] + words)
   }
 
   // Killed before the stage is released: it must not write to a directory that is being removed.
