@@ -171,14 +171,16 @@ struct LimitRenderingTests {
     #expect(AwaitedState.free.nextLook(at: Self.full) == .milliseconds(250))
   }
 
+  private static func html(_ snapshots: [BreakerSnapshot]) -> String {
+    BreakersPage(
+      host: "host", store: "store", now: Samples.time, span: .seconds(86_400), limit: 10,
+      breakers: snapshots.map { PageBreaker(snapshot: $0, history: []) }, latest: []
+    ).html
+  }
+
   @Test func `an HTML page shows limits if there are any`() {
-    func html(_ snapshots: [BreakerSnapshot]) -> String {
-      BreakersPage(
-        host: "host", store: "store", now: Samples.time, span: .seconds(86_400), limit: 10,
-        breakers: snapshots.map { PageBreaker(snapshot: $0, history: []) }, latest: []
-      ).html
-    }
-    let page = html(Self.all)
+    let page = Self.html(Self.all)
+    Golden.expect(page, "page-limits.html")
     #expect(page.contains(#"data-label="Busy">4/4</td>"#))
     #expect(page.contains(#"data-label="Queue">?</td>"#))
     #expect(page.contains("<li>render (pid 4711), 2 units, for 3m 20s</li>"))

@@ -118,46 +118,78 @@ private struct PageOverview {
   }
 
   private func table(of breakers: [(offset: Int, element: PageBreaker)]) -> HTML {
-    let busy: [HTML] = hasLimits ? ["Busy", "Queue"] : []
-    let titles: [HTML] = ["Breaker", "State", axis] + busy + ["Trips", "Last failure"]
+    let columns = columns
     return """
       <table class="overview" role="table">
       <caption>States from \(PageTime.full(start)) to \(PageTime.full(page.now))</caption>
-      <thead role="rowgroup"><tr role="row">\(titles.map(PageTable.title))</tr></thead>
+      <thead role="rowgroup"><tr role="row">\(PageTable.title("Breaker", class: "c-breaker"))\
+      \(columns.map { PageTable.title($0.title, class: "c-\($0.name)") })</tr></thead>
       <tbody role="rowgroup">
-      \(breakers.map { row($1, at: $0) })</tbody>
+      \(breakers.map { row($1, at: $0, columns) })</tbody>
       </table>
       """
   }
 
-  private func row(_ breaker: PageBreaker, at place: Int) -> HTML {
-    let snapshot = breaker.snapshot
-    let timeline = Timeline(
-      of: snapshot, history: breaker.history, from: start, to: page.now)
-    let failure = snapshot.lastFailureAt.map { PageTime.brief($0, at: page.now) } ?? "never"
-    return """
-      <tr role="row"><th role="rowheader" scope="row">\
-      <a href="#b\(place + 1)"><bdi>\(VisibleText.name(snapshot.name))</bdi></a></th>\
-      <td role="cell">\(PageState(snapshot: snapshot, now: page.now).html)</td>\
-      <td role="cell">\(PageTimeline(timeline: timeline, subject: spanWords).html)\
-      \(axisBelow)</td>\
-      \(busy(snapshot))<td role="cell" class="count" data-label="Trips">\(snapshot.trips)</td>\
-      <td role="cell" data-label="Last failure">\(failure)</td></tr>
+  private func row(_ breaker: PageBreaker, at place: Int, _ columns: [Column]) -> HTML {
+    """
+    <tr role="row"><th role="rowheader" scope="row" class="c-breaker">\
+    <a href="#b\(place + 1)"><bdi>\(VisibleText.name(breaker.snapshot.name))</bdi></a></th>\
+    \(columns.map { cell(breaker, $0) })</tr>
 
+    """
+  }
+
+  private func cell(_ breaker: PageBreaker, _ column: Column) -> HTML {
+    let content = column.content(breaker)
+    let absence: HTML = content == nil ? " none" : .nothing
+    let label: HTML = column.isLabelled ? " data-label=\"\(column.title)\"" : .nothing
+    return """
+      <td role="cell" class="c-\(column.name)\(absence)"\(label)>\(content ?? "-")</td>
       """
+  }
+
+  /// A column beside the names: its heads and its cells have its name as their class, which the style
+  /// goes by, because some pages have more columns than others.
+  private struct Column {
+    var name: HTML
+    var title: HTML
+
+    /// Whether a narrow screen, which shows no heads, writes the title before each cell.
+    var isLabelled = true
+
+    /// What a cell shows; nil if the column does not apply to its breaker.
+    var content: (PageBreaker) -> HTML?
+  }
+
+  private var columns: [Column] {
+    let first = [
+      Column(name: "state", title: "State", isLabelled: false) {
+        PageState(snapshot: $0.snapshot, now: page.now).html
+      },
+      Column(name: "course", title: axis, isLabelled: false) { course(of: $0) },
+    ]
+    let limits = [
+      Column(name: "busy", title: "Busy") { LimitWords.busy($0.snapshot).map { "\($0)" } },
+      Column(name: "queue", title: "Queue") { LimitWords.queue($0.snapshot).map { "\($0)" } },
+    ]
+    let last = [
+      Column(name: "trips", title: "Trips") { "\($0.snapshot.trips)" },
+      Column(name: "failure", title: "Last failure") {
+        $0.snapshot.lastFailureAt.map { PageTime.brief($0, at: page.now) } ?? "never"
+      },
+    ]
+    return first + (hasLimits ? limits : []) + last
+  }
+
+  private func course(of breaker: PageBreaker) -> HTML {
+    let timeline = Timeline(
+      of: breaker.snapshot, history: breaker.history, from: start, to: page.now)
+    return "\(PageTimeline(timeline: timeline, subject: spanWords).html)\(axisBelow)"
   }
 
   /// Whether a breaker of the page has a limit, so that the tables show how much is under way.
   private var hasLimits: Bool {
     page.breakers.contains { $0.snapshot.policy.maxConcurrent != nil }
-  }
-
-  private func busy(_ snapshot: BreakerSnapshot) -> HTML {
-    guard hasLimits else { return .nothing }
-    return """
-      <td role="cell" class="count" data-label="Busy">\(LimitWords.busy(snapshot) ?? "-")</td>\
-      <td role="cell" class="count" data-label="Queue">\(LimitWords.queue(snapshot) ?? "-")</td>
-      """
   }
 
   /// The times below one strip, on a narrow screen, where the table has no head.
@@ -172,7 +204,8 @@ private struct PageOverview {
   private var axis: HTML {
     let quarters = (0...4).map { quarter -> HTML in
       let time = page.now.earlier(by: page.span * (4 - quarter) / 4)
-      return "<span>\(PageTime.short(time))</span>"
+      let kind: HTML = quarter % 4 == 0 ? .nothing : " class=\"between\""
+      return "<span\(kind)>\(PageTime.short(time))</span>"
     }
     return "\(spanWords)<span class=\"axis\" aria-hidden=\"true\">\(quarters)</span>"
   }

@@ -134,13 +134,14 @@ enum PageStyle {
     thead th { color: var(--faint); font-size: .875rem; font-weight: 600; }
     tr { border-bottom: 1px solid var(--line); }
     tbody th { font-weight: 600; overflow-wrap: anywhere; }
-    .overview thead th:nth-child(1) { width: 22%; }
-    .overview thead th:nth-child(2) { width: 20%; }
-    .overview thead th:nth-child(4) { width: 5rem; text-align: right; }
-    .overview thead th:nth-child(5) { width: 9rem; }
     .overview { table-layout: fixed; }
+    .overview thead .c-breaker { width: 20%; }
+    .overview thead .c-state { width: 19%; }
+    .overview thead .c-busy { width: 5.5rem; }
+    .overview thead .c-queue, .overview thead .c-trips { width: 4.25rem; }
+    .overview thead .c-failure { width: 8rem; }
+    .overview .c-busy, .overview .c-queue, .overview .c-trips { text-align: right; font-variant-numeric: tabular-nums; }
     .overview .note { display: block; }
-    .overview .count { text-align: right; font-variant-numeric: tabular-nums; }
     .fleet tbody th { width: 22%; }
     .fleet td { overflow-wrap: anywhere; }
     .wide { overflow-x: auto; }
@@ -173,16 +174,20 @@ enum PageStyle {
     dd { margin: 0; overflow-wrap: anywhere; }
     .words { display: flex; flex-wrap: wrap; gap: 0 1.25rem; margin: 0; padding: 0; list-style: none; }
 
-    @media (max-width: 46rem) {
+    @media (max-width: 64rem) {
+      .axis .between { display: none; }
+    }
+    @media (max-width: 52rem) {
       table, tbody, caption { display: block; }
       thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
       th, td { padding: 0; }
       tr { display: grid; grid-template-columns: auto 1fr; gap: .1rem 1rem; padding: .6rem 0; }
       .overview tr { grid-template-columns: minmax(35%, 1fr) auto; }
-      .overview td:nth-child(2), .overview td:nth-child(5) { text-align: right; }
-      .overview td:nth-child(3) { grid-column: 1 / -1; }
-      .overview td:nth-child(n + 4) { font-size: .875rem; color: var(--faint); }
-      .overview .count { text-align: left; }
+      .overview td:not(.c-state, .c-course) { font-size: .875rem; color: var(--faint); }
+      .overview .c-course { grid-column: 1 / -1; }
+      .overview .c-state, .overview .c-queue, .overview .c-failure { text-align: right; }
+      .overview .c-busy, .overview .c-trips { text-align: left; }
+      .overview .none { display: none; }
       .axis.below { display: flex; }
       .matrix tr { grid-template-columns: minmax(0, 1fr); }
       td[data-label]::before { content: attr(data-label) " "; color: var(--faint); }

@@ -365,6 +365,10 @@ enum PageTable {
   static func title(_ words: HTML) -> HTML {
     "<th role=\"columnheader\" scope=\"col\">\(words)</th>"
   }
+
+  static func title(_ words: HTML, class name: HTML) -> HTML {
+    "<th role=\"columnheader\" scope=\"col\" class=\"\(name)\">\(words)</th>"
+  }
 }
 
 /// Times on a page, in UTC: exact for programs, shortened for people.
