@@ -71,12 +71,17 @@ struct OptionSpec: Sendable, Hashable {
   /// The kind of the option's value; nil if it takes none.
   var kind: ValueKind?
   var isRepeatable = false
+
+  /// Why the command does nothing without the option; nil if it can be left out.
+  var need: String?
   var summary: String
 
   /// The option as help shows it.
-  var usage: String {
-    (letter.map { "-\($0), " } ?? "") + "--\(name)" + (kind.map { " \($0.placeholder)" } ?? "")
-      + (isRepeatable ? "..." : "")
+  var usage: String { (letter.map { "-\($0), " } ?? "") + longUsage }
+
+  /// The option with its long name alone, for the usage line of a command that needs it.
+  var longUsage: String {
+    "--\(name)" + (kind.map { " \($0.placeholder)" } ?? "") + (isRepeatable ? "..." : "")
   }
 }
 
@@ -319,6 +324,10 @@ struct ArgumentParser {
       let why = parsed.spec.takesCommandLine ? "the command comes after --" : "it is one too many"
       throw .usage(
         "unexpected argument \(VisibleText.quoted(extra))", why, help: parsed.spec.name)
+    }
+    for option in parsed.spec.options where !parsed.has(option.name) {
+      guard let need = option.need else { continue }
+      throw .usage("no --\(option.name)", need, help: parsed.spec.name)
     }
     if parsed.spec.takesCommandLine, parsed.commandLine.isEmpty {
       throw .usage("missing COMMAND", "it comes after --", help: parsed.spec.name)

@@ -136,7 +136,9 @@ extension CommandSpec {
     name: "prune",
     summary: "delete breakers that have been unused for a while",
     options: [
-      OptionSpec(name: "idle", kind: .duration, summary: "how long they must have been unused"),
+      OptionSpec(
+        name: "idle", kind: .duration, need: "it says how long a breaker must be unused",
+        summary: "how long they must have been unused"),
       .dryRun,
     ],
     details: [
@@ -155,10 +157,7 @@ extension CommandSpec {
     exitCodes: [.done, .usage, .storeUnavailable],
     actsForUser: true
   ) { context, parsed throws(ControlError) in
-    guard let idle = parsed.duration("idle") else {
-      throw .usage("no --idle", "it says how long a breaker must be unused", help: "prune")
-    }
-    let latest = context.now().earlier(by: idle)
+    let latest = context.now().earlier(by: parsed.duration("idle") ?? .zero)
     var removal = Removal(isDryRun: parsed.has("dry-run"))
     for snapshot in try context.snapshots(fitting: []) {
       if let reason = snapshot.reasonToStay {

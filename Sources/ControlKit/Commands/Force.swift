@@ -102,7 +102,7 @@ extension CommandSpec {
       Example(
         "cbctl trip payments --for 10m --reason 'vendor is down'", "stop calls for ten minutes")
     ],
-    exitCodes: [.done, .usage, .noBreaker, .unconfirmed, .storeUnavailable],
+    exitCodes: [.done, .usage, .unconfirmed, .storeUnavailable],
     actsForUser: true
   ) { context, parsed throws(ControlError) in
     let fleet = try context.fleet(of: parsed)

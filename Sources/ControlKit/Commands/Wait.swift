@@ -52,7 +52,7 @@ extension CommandSpec {
     options: [
       OptionSpec(
         name: "state", kind: .choice(AwaitedState.allCases.map(\.rawValue)),
-        summary: "the state to wait for"),
+        need: "it says what to wait for", summary: "the state to wait for"),
       OptionSpec(name: "timeout", kind: .duration, summary: "give up after D, with exit code 1"),
     ],
     details: [
@@ -79,9 +79,7 @@ extension CommandSpec {
     meanings: [.done: "the breaker is in that state", .failed: "the wait timed out"]
   ) { context, parsed throws(ControlError) in
     let name = parsed.text("NAME") ?? ""
-    guard let state = parsed.text("state").flatMap({ AwaitedState(rawValue: $0) }) else {
-      throw .usage("no --state", "it says what to wait for", help: "wait")
-    }
+    let state = parsed.text("state").flatMap { AwaitedState(rawValue: $0) } ?? .closed
     let snapshot = try context.wait(
       for: state, of: name, atMost: parsed.duration("timeout"))
     if context.global.isJSON {

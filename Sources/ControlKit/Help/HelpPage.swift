@@ -41,11 +41,11 @@ enum HelpPage {
 
   /// The usage of the command, on one line.
   static func usage(of spec: CommandSpec) -> String {
-    let hasOptions = !spec.allOptions.isEmpty
     let words = spec.arguments.filter { $0.kind != .commandLine }.map(\.usage)
     let last = spec.arguments.filter { $0.kind == .commandLine }.map(\.usage)
-    let all = ["cbctl", spec.name] + words + (hasOptions ? ["[options]"] : []) + last
-    return all.joined(separator: " ")
+    let needed = spec.allOptions.filter { $0.need != nil }.map(\.longUsage)
+    let options = needed + (spec.allOptions.count > needed.count ? ["[options]"] : [])
+    return (["cbctl", spec.name] + words + options + last).joined(separator: " ")
   }
 
   /// Lines of help, wrapped at 80 columns or at the terminal's width; lists have two columns.
