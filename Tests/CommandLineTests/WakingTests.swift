@@ -159,6 +159,29 @@ struct WakingTests {
     #expect(try cbctl("\(command) | head -n 1; true").output.contains("api"))
   }
 
+  /// Reads the lines of a command up to one that ends with a text.
+  private func wait(for text: String, from command: Child) throws {
+    while try !#require(try command.line()).hasSuffix(text) {}
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `watch prints a breaker that a call creates, also in a store after a deleted one`() throws {
+    let watch = try start("watch")
+    try wait(for: "Z  api: closed", from: watch)
+    _ = try cbctl("run new -- true")
+    try wait(for: "Z  new: closed", from: watch)
+    _ = try cbctl("delete new")
+    try wait(for: "  new: deleted (closed -> deleted)", from: watch)
+    _ = try cbctl("run new -- true")
+    try wait(for: "Z  new: closed", from: watch)
+    Files.removeAll(cbctl.store)
+    _ = try cbctl("run api -- true")
+    try wait(for: "Z  api: closed", from: watch)
+    _ = try cbctl("run later -- true")
+    try wait(for: "Z  later: closed", from: watch)
+    watch.kill()
+  }
+
   @Test(.timeLimit(.minutes(60)))
   func `watch prints the state of each breaker and every change of it`() throws {
     _ = try cbctl("policy other --set probes=2")
