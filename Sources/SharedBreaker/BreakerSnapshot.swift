@@ -208,12 +208,12 @@ public struct LeaseSnapshot: Sendable, Hashable {
 extension BreakerSnapshot {
   init(
     of stored: StoredBreaker, at now: Moment, slots: SlotState? = nil,
-    nameOf: (ProcessIdentity) -> String? = ProcessTable.name,
+    look: (ProcessIdentity) -> SeenProcess? = ProcessTable.look,
     isGone: (ProcessIdentity) -> Bool
   ) {
     agreed = stored.agreed
     limit = agreed.policy.limit.flatMap { limit in
-      slots.map { LimitSnapshot($0, under: limit, nameOf: nameOf) }
+      slots.map { LimitSnapshot($0, under: limit, look: look) }
     }
     version = StoredVersion(of: stored)
     let policy = agreed.policy

@@ -33,6 +33,15 @@ public struct LimitSnapshot: Sendable, Hashable {
     /// The name of the process's program; nil if it cannot be looked up from here.
     public let program: String?
 
+    /// The name of the command that `cbctl run` runs for this call, without its arguments; nil for all
+    /// other programs, or if it cannot be looked up from here.
+    public let command: String?
+
+    /// Whether a signal has stopped the process, so that its call does not go on.
+    ///
+    /// It is false for a process that cannot be looked up from here.
+    public let isStopped: Bool
+
     /// How many units the call takes.
     public let units: Int
 
@@ -77,10 +86,10 @@ public struct LimitSnapshot: Sendable, Hashable {
 }
 
 extension LimitSnapshot {
-  init(_ state: SlotState, under limit: CallLimit, nameOf: (ProcessIdentity) -> String?) {
+  init(_ state: SlotState, under limit: CallLimit, look: (ProcessIdentity) -> SeenProcess?) {
     unitsInUse = state.usage.total
-    calls = state.calls.map { Participant($0, nameOf) }
-    waiters = state.waiters.map { Participant($0, nameOf) }
+    calls = state.calls.map { Participant($0, look) }
+    waiters = state.waiters.map { Participant($0, look) }
     hasRoom = state.hasRoom(under: limit)
     let bounds = SlotWaits.bounds.map { Duration?.some(.nanoseconds($0)) } + [nil]
     waits = Waits(
@@ -90,9 +99,12 @@ extension LimitSnapshot {
 }
 
 extension LimitSnapshot.Participant {
-  fileprivate init(_ participant: SlotParticipant, _ nameOf: (ProcessIdentity) -> String?) {
+  fileprivate init(_ participant: SlotParticipant, _ look: (ProcessIdentity) -> SeenProcess?) {
+    let seen = participant.process.flatMap(look)
     pid = participant.process?.pid
-    program = participant.process.flatMap(nameOf)
+    program = seen?.program
+    command = seen?.command
+    isStopped = seen?.isStopped ?? false
     units = participant.claim.units
     age = .nanoseconds(participant.nanoseconds)
     isBackground = participant.claim.priority == .background

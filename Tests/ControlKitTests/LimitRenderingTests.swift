@@ -23,6 +23,12 @@ struct LimitRenderingTests {
     return breaker("gpu", words, state)
   }
 
+  /// What can be seen of the processes.
+  private static let seen: [Int32: SeenProcess] = [
+    4_711: SeenProcess(program: "render"),
+    4_715: SeenProcess(program: "cbctl", command: "rsync", isStopped: true),
+  ]
+
   private static func breaker(
     _ name: String, _ words: String?, _ slots: SlotState?
   ) -> BreakerSnapshot {
@@ -30,7 +36,7 @@ struct LimitRenderingTests {
       id: 1, name: name, createdAtMilliseconds: Samples.now.wallMilliseconds - 600_000)
     stored.words.code = words
     return BreakerSnapshot(
-      of: stored, at: Samples.now, slots: slots, nameOf: { $0.pid == 4_711 ? "render" : nil },
+      of: stored, at: Samples.now, slots: slots, look: { seen[$0.pid] },
       isGone: { _ in false })
   }
 
@@ -121,17 +127,19 @@ struct LimitRenderingTests {
     Golden.expect(document.text + "\n", "limit.json")
   }
 
-  @Test func `the lines say who is in the background, who has ended and who does not come`() {
+  @Test func `the lines say who is in the background, stopped, ended or does not come`() {
     let page = Self.page(
       Self.gpu("max-concurrent=4 reserve=1 queue-timeout=1m") { state in
         state.calls = [Self.participant(nil, seconds: 1, isGone: true)]
         state.waiters = [
           Self.participant(4_711, seconds: 2, .background),
           Self.participant(4_713, seconds: 2, isAbsent: true),
+          Self.participant(4_715, seconds: 2),
         ]
       })
     #expect(page.contains("\n  an unknown process, 1 unit, for 1s, which has ended\n"))
     #expect(page.contains("\n  render (pid 4711), 1 unit, waiting for 2s, in the background\n"))
+    #expect(page.contains("\n  rsync, via cbctl (pid 4715), 1 unit, waiting for 2s, stopped\n"))
     #expect(
       page.contains(
         "\n  pid 4713, 1 unit, waiting for 2s, which did not come for its turn\n"))
@@ -184,7 +192,28 @@ struct LimitRenderingTests {
     #expect(page.contains(#"data-label="Busy">4/4</td>"#))
     #expect(page.contains(#"data-label="Queue">?</td>"#))
     #expect(page.contains("<li>render (pid 4711), 2 units, for 3m 20s</li>"))
-    #expect(!html([Self.all[3]]).contains("Busy"))
+    #expect(!Self.html([Self.all[3]]).contains("Busy"))
+  }
+
+  /// The classes of the columns in each row of the overview that an HTML page begins with.
+  private static func columns(of page: String) -> [[String]] {
+    let table = page.split(separator: "<table class=\"overview\" role=\"table\">")[1]
+    return table.split(separator: "</table>")[0].split(separator: "<tr role=\"row\">").dropFirst()
+      .map { row in row.matches(of: /class="(c-[a-z]+)[ "]/).map { String($0.1) } }
+  }
+
+  @Test func `the style finds each column of the overview by its name, with and without limits`() {
+    let (few, many) = (Self.html([Self.all[3]]), Self.html(Self.all))
+    let all = ["c-breaker", "c-state", "c-course", "c-busy", "c-queue", "c-trips", "c-failure"]
+    #expect(Self.columns(of: many) == [[String]](repeating: all, count: 1 + Self.all.count))
+    let plain = all.filter { $0 != "c-busy" && $0 != "c-queue" }
+    #expect(Self.columns(of: few) == [plain, plain])
+    let rules = many.split(separator: "</style>")[0].split(separator: "\n").filter {
+      $0.contains(".overview")
+    }
+    #expect(!rules.contains { $0.contains("nth") }, "\(rules)")
+    let named = rules.flatMap { $0.matches(of: /\.(c-[a-z]+)/).map { String($0.1) } }
+    #expect(Set(named) == Set(all))
   }
 
   @Test func `the metrics of a limit count waits from the shortest on`() throws {

@@ -2,6 +2,26 @@ package import BreakerCore
 internal import CHost
 internal import Glibc
 
+/// A running process as others see it.
+package struct SeenProcess: Sendable, Hashable {
+  /// The program that runs commands for others, who would all have its name.
+  fileprivate static let runner = "cbctl"
+
+  package var program: String
+
+  /// The name of the command that the program runs for its user; nil if it runs none.
+  package var command: String?
+
+  /// Whether a signal has stopped the process.
+  package var isStopped: Bool
+
+  package init(program: String, command: String? = nil, isStopped: Bool = false) {
+    self.program = program
+    self.command = command
+    self.isStopped = isStopped
+  }
+}
+
 /// What the kernel reports about processes.
 package enum ProcessTable {
   /// This process, as others can recognize it.
@@ -60,6 +80,24 @@ package enum ProcessTable {
       let name = ProcFile.text("/proc/\(process.pid)/comm")
     else { return nil }
     return OutsideText.cut(name, to: OutsideText.longestName)
+  }
+
+  /// What can be seen of a running process of this PID namespace; nil if it cannot be looked up here.
+  package static func look(at process: ProcessIdentity) -> SeenProcess? {
+    guard let program = name(of: process) else { return nil }
+    return SeenProcess(
+      program: program, command: program == SeenProcess.runner ? command(of: process.pid) : nil,
+      isStopped: isStopped(process.pid))
+  }
+
+  /// The name of the command that a `cbctl run` runs: what follows after the dashes, without its
+  /// folder and its arguments, which may be secret.
+  private static func command(of pid: Int32) -> String? {
+    let words = ProcFile.bytes("/proc/\(pid)/cmdline")?.split(separator: 0) ?? []
+    guard let dashes = words.firstIndex(of: Array("--".utf8)[...]), dashes + 1 < words.count,
+      let name = words[dashes + 1].split(separator: UInt8(ascii: "/")).last
+    else { return nil }
+    return OutsideText.cut(String(decoding: name, as: UTF8.self), to: OutsideText.longestName)
   }
 
   /// Whether a process was stopped by a signal and has not been continued.

@@ -83,8 +83,10 @@ struct LimitDetails {
   private func lines(_ all: [LimitSnapshot.Participant], verb: String) -> [String] {
     let lines = all.prefix(Self.most).map { one in
       let owner = one.pid.map { "pid \($0)" } ?? "an unknown process"
-      let name = one.program.map { "\(VisibleText.bare($0)) (\(owner))" } ?? owner
+      let command = one.command.map { "\(VisibleText.bare($0)), via " } ?? ""
+      let name = one.program.map { "\(command)\(VisibleText.bare($0)) (\(owner))" } ?? owner
       var parts = [name, units(one.units), "\(verb) \(SpokenDuration.format(one.age))"]
+      if one.isStopped { parts.append("stopped") }
       if one.isBackground { parts.append("in the background") }
       if one.isOwnerGone { parts.append("which has ended") }
       if one.isAbsent { parts.append("which did not come for its turn") }
@@ -113,6 +115,8 @@ extension LimitDetails {
         .object([
           .init("pid", JSONValue(one.pid.map { Int64($0) })),
           .init("program", JSONValue(one.program)),
+          .init("command", JSONValue(one.command)),
+          .init("stopped", .bool(one.isStopped)),
           .init("units", .integer(Int64(one.units))),
           .init("background", .bool(one.isBackground)),
           .init("for_ms", JSONValue(milliseconds: one.age)),
