@@ -100,6 +100,17 @@ struct RenderingTests {
     Golden.expect(wide, "show-wide.txt")
   }
 
+  @Test(arguments: [32, 36, 40, 60])
+  func `a narrow terminal breaks the page of a breaker in no time of it`(width: Int) {
+    let page = Samples.details.page(width: width, painter: Painter(isOn: false))
+    let times = Samples.details.page(width: 160, painter: Painter(isOn: false))
+      .matches(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/).map { String($0.0) }
+    #expect(times.count >= 4)
+    for time in times { #expect(page.contains(time), "\(time)") }
+    let widths = page.split(separator: "\n").map { TextWidth.of(String($0)) }
+    #expect(widths.allSatisfy { $0 <= width }, "\(page)")
+  }
+
   @Test func `the JSON documents match their snapshots`() {
     let status = BreakerDocument.list(Samples.all).text
     let show = BreakerDocument.list(of: [Samples.details.json]).text

@@ -74,11 +74,13 @@ enum TextWrap {
 
   /// The text after a beginning, with all its lines indented equally.
   ///
-  /// If the column would be too narrow, the text has lines of its own.
+  /// If the column would be too narrow, also for a word that fits a line, the text has lines of its own.
   static func hanging(_ text: String, after beginning: String, width: Int) -> [String] {
     let indent = TextWidth.of(beginning)
     if indent + TextWidth.of(text) <= width { return [beginning + text] }
-    guard indent + 20 <= width else {
+    let words = text.split(separator: " ").map { TextWidth.of(String($0)) }
+    let breaksWord = words.contains { indent + $0 > width && $0 <= width - 4 }
+    guard indent + 20 <= width, !breaksWord else {
       var head = beginning
       while head.last == " " { head.removeLast() }
       return (TextWidth.of(head) <= width ? [head] : lines(head, width: width))
