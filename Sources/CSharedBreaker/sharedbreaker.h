@@ -90,7 +90,7 @@ extern "C" {
 
 /* The version of this interface. It is raised when something is added, and nothing is ever taken away
  * or changed within libsharedbreaker.so.1. */
-#define SB_ABI_VERSION 3
+#define SB_ABI_VERSION 4
 
 /* The length of a text that ends at its first zero byte. */
 #define SB_NUL (-1)
@@ -649,12 +649,36 @@ int sb_leave(sb_breaker *breaker, sb_permit *permit, int outcome, const sb_detai
 int sb_turn_open(sb_breaker *breaker, uint64_t room, sb_permit *permit, sb_rejection *rejection,
                  sb_turn **turn, uint32_t flags);
 
+/* Asks for the right to make one call as sb_turn_open() does, for a loop in which so many calls wait that a descriptor
+ * for each would be too many, or for a call that has waited already. Added in version 4.
+ *
+ *     int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+ *     ...
+ *     case SB_WAITING:
+ *       ...  wait until `bell` is readable, read it, and call sb_turn_take() for each turn that is ready
+ *
+ * descriptor  An eventfd(2) of the caller's that does not block, which any number of turns may share. The library only
+ *             writes to it. It must stay open until all of its turns are freed. -1 for one of the turn's own.
+ * waited_ns   How long the call has waited for room before, which counts towards `queue-timeout`; 0 if it has not, and
+ *             never negative.
+ *
+ * The rest is as for sb_turn_open(). */
+int sb_turn_open_on(sb_breaker *breaker, int descriptor, int64_t waited_ns, uint64_t room, sb_permit *permit,
+                    sb_rejection *rejection, sb_turn **turn, uint32_t flags);
+
+/* Returns whether sb_turn_take() has anything but SB_WAITING to say. It never waits, and never reads or writes the
+ * file. Added in version 4.
+ *
+ * Answers: SB_OK; SB_NOTHING if the call still waits. Errors: SB_ERR_FORKED in a child of the process that opened
+ * it. */
+int sb_turn_is_ready(sb_turn *turn);
+
 /* Returns the descriptor to poll for reading; -1 if there is none, such as in the child of a fork. It becomes readable
  * when the turn has come, when `queue-timeout` is over, when the breaker rejects the call, or when the store is
  * closed. It stays open until sb_turn_free(). Only the library reads from it and closes it. */
 int sb_turn_descriptor(sb_turn *turn);
 
-/* Finds out what has become of a turn, and makes the descriptor unreadable again. It never waits for the turn.
+/* Finds out what has become of a turn, and makes a descriptor of its own unreadable again. It never waits for the turn.
  *
  * When the turn has come, its room is taken already. So take it soon, or free the turn: nobody else has the room
  * meanwhile.
@@ -668,7 +692,7 @@ int sb_turn_descriptor(sb_turn *turn);
  * SB_ERR_CLOSED, and those of sb_enter(). */
 int sb_turn_take(sb_turn *turn, sb_permit *permit, sb_rejection *rejection, uint32_t flags);
 
-/* Frees a turn, and closes its descriptor. One that has not ended gives up its place in the queue, or its room. NULL
+/* Frees a turn, and closes its descriptor, but not one of sb_turn_open_on(). One that has not ended gives up its place in the queue, or its room. NULL
  * does nothing. */
 void sb_turn_free(sb_turn *turn);
 

@@ -21,10 +21,21 @@ final class OpenTurn: Sendable {
 
   var descriptor: Int32? { turn.descriptor }
 
-  func take(_ call: EnteringCall) throws(Failure) -> sb_code {
+  var isReady: Bool {
+    get throws(Failure) {
+      try checkOwner()
+      return turn.isAnswered
+    }
+  }
+
+  private func checkOwner() throws(Failure) {
     guard forkDepth == ForkGuard.depth else {
       throw Failure(SB_ERR_FORKED, "the turn is the parent's: enter in the child too")
     }
+  }
+
+  func take(_ call: EnteringCall) throws(Failure) -> sb_code {
+    try checkOwner()
     _ = try store.usable
     let answer = try throwingFailures(ofBreaker: { () throws(BreakerError) in
       try turn.take(mayWait: call.mayWait)
@@ -44,15 +55,39 @@ package func sb_turn_open(
   _ rejection: UnsafeMutablePointer<sb_rejection>?,
   _ turn: UnsafeMutablePointer<OpaquePointer?>?, _ flags: UInt32
 ) -> CInt {
+  unsafe open(breaker, room, permit, rejection, turn, flags, on: nil, waited: 0)
+}
+
+@c @implementation
+package func sb_turn_open_on(
+  _ breaker: OpaquePointer?, _ descriptor: CInt, _ waited: Int64, _ room: UInt64,
+  _ permit: UnsafeMutablePointer<sb_permit>?, _ rejection: UnsafeMutablePointer<sb_rejection>?,
+  _ turn: UnsafeMutablePointer<OpaquePointer?>?, _ flags: UInt32
+) -> CInt {
+  unsafe open(
+    breaker, room, permit, rejection, turn, flags, on: descriptor < 0 ? nil : descriptor,
+    waited: waited)
+}
+
+/// Asks for a permit, and for a turn on a descriptor of the caller's, or on one of its own.
+private func open(
+  _ breaker: OpaquePointer?, _ room: UInt64, _ permit: UnsafeMutablePointer<sb_permit>?,
+  _ rejection: UnsafeMutablePointer<sb_rejection>?,
+  _ turn: UnsafeMutablePointer<OpaquePointer?>?, _ flags: UInt32, on descriptor: CInt?,
+  waited: Int64
+) -> CInt {
   let place = unsafe ErrorPlace.at(breaker)
   do throws(Failure) {
     guard let turn = unsafe turn else { throw .argument("there is no place for the turn") }
     unsafe turn.pointee = nil
+    guard waited >= 0 else { throw .argument("no call has waited for \(waited) ns") }
     let handle = unsafe ErrorPlace.handle(breaker)
     let call = try unsafe EnteringCall(handle, permit, rejection, flags, Given.flagsOfTurns)
     let code = try unsafe passing(to: handle, mayWait: call.mayWait) { breaker throws(Failure) in
       let beginning = try throwingFailures(ofBreaker: { () throws(BreakerError) in
-        try breaker.beginTurn(mayWait: call.mayWait, insideOf: ThreadCalls.outers(with: room))
+        try breaker.beginTurn(
+          mayWait: call.mayWait, insideOf: ThreadCalls.outers(with: room), on: descriptor,
+          waited: waited)
       })
       switch beginning {
       case .decided(let decision)?: return call.answer(decision)
@@ -77,6 +112,16 @@ package func sb_turn_descriptor(_ turn: OpaquePointer?) -> CInt {
   } catch {
     _ = unsafe told(error, to: ErrorPlace.at(turn))
     return -1
+  }
+}
+
+@c @implementation
+package func sb_turn_is_ready(_ turn: OpaquePointer?) -> CInt {
+  do throws(Failure) {
+    let open = try unsafe Handle.object(OpenTurn.self, at: turn, .turn)
+    return (try open.isReady ? SB_OK : SB_NOTHING).rawValue
+  } catch {
+    return unsafe told(error, to: ErrorPlace.at(turn))
   }
 }
 

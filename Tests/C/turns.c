@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 
 #include "check.h"
 
@@ -110,6 +111,60 @@ static void turns_come_in_the_order_of_arrival(sb_store *store) {
   sb_breaker_free(gpu);
 }
 
+/* How many descriptors this process has. */
+static int descriptors(void) {
+  DIR *all = opendir("/proc/self/fd");
+  int count = 0;
+  CHECK(all != NULL);
+  while (readdir(all) != NULL) count++;
+  closedir(all);
+  return count;
+}
+
+static void many_turns_share_a_descriptor_of_the_caller(sb_store *store) {
+  enum { MANY = 40 };
+  sb_breaker *gpu = open_breaker(store, "shared", patient);
+  sb_permit permit = SB_PERMIT_INIT, next = SB_PERMIT_INIT;
+  sb_turn *turns[MANY];
+  struct pollfd bell = {-1, POLLIN, 0};
+  eventfd_t rings;
+  int index, other, before;
+  bell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  CHECK(bell.fd >= 0);
+  enter(gpu, &permit);
+  /* What the process opens for waiting at all is there from now on. */
+  turns[0] = queue(gpu);
+  sb_turn_free(turns[0]);
+  before = descriptors();
+  for (index = 0; index < MANY; index++) {
+    CHECK_CODE(SB_WAITING, sb_turn_open_on(gpu, bell.fd, 0, 0, &next, NULL, turns + index, 0));
+    CHECK(sb_turn_descriptor(turns[index]) == bell.fd);
+    CHECK_CODE(SB_NOTHING, sb_turn_is_ready(turns[index]));
+  }
+  CHECK(descriptors() == before);
+  for (index = 0; index < MANY; index++) {
+    leave(gpu, &permit);
+    CHECK(poll(&bell, 1, 120000) == 1 && eventfd_read(bell.fd, &rings) == 0);
+    for (other = index; other < MANY; other++)
+      CHECK_CODE(other == index ? SB_OK : SB_NOTHING, sb_turn_is_ready(turns[other]));
+    /* A turn that is taken leaves the caller's descriptor as it is. */
+    CHECK(eventfd_write(bell.fd, 1) == 0);
+    CHECK_CODE(SB_OK, sb_turn_take(turns[index], &permit, NULL, 0));
+    CHECK(poll(&bell, 1, 0) == 1 && eventfd_read(bell.fd, &rings) == 0);
+    CHECK_CODE(SB_OK, sb_turn_is_ready(turns[index]));
+    CHECK_CODE(SB_ERR_PERMIT_USED, sb_turn_take(turns[index], &next, NULL, 0));
+    sb_turn_free(turns[index]);
+  }
+  /* A turn that is freed never rings, and its end leaves the descriptor open. */
+  CHECK_CODE(SB_WAITING, sb_turn_open_on(gpu, bell.fd, 0, 0, &next, NULL, turns, 0));
+  sb_turn_free(turns[0]);
+  leave(gpu, &permit);
+  CHECK(poll(&bell, 1, 0) == 0 && close(bell.fd) == 0);
+  CHECK_CODE(SB_ERR_ARGUMENT, sb_turn_open_on(gpu, -1, -1, 0, &next, NULL, turns, 0));
+  CHECK_CODE(SB_ERR_ARGUMENT, sb_turn_is_ready(NULL));
+  sb_breaker_free(gpu);
+}
+
 static void a_turn_ends_with_the_patience_of_the_policy(sb_store *store) {
   sb_breaker *gpu = open_breaker(store, "timeout", "max-concurrent=1 queue-timeout=20ms");
   sb_permit permit = SB_PERMIT_INIT, other = SB_PERMIT_INIT;
@@ -122,6 +177,27 @@ static void a_turn_ends_with_the_patience_of_the_policy(sb_store *store) {
   if (code == SB_WAITING) code = await_turn(turn, &other, &rejection);
   CHECK_CODE(SB_REJECTED, code);
   CHECK(rejection.cause == SB_CAUSE_BUSY && says(gpu, "\"waiting\":0"));
+  sb_turn_free(turn);
+  leave(gpu, &permit);
+  sb_breaker_free(gpu);
+}
+
+static void a_turn_of_a_call_that_has_waited_ends_sooner(sb_store *store) {
+  sb_breaker *gpu = open_breaker(store, "waited", patient);
+  sb_permit permit = SB_PERMIT_INIT, other = SB_PERMIT_INIT;
+  sb_rejection rejection = SB_REJECTION_INIT;
+  const int64_t hour = (int64_t)3600 * 1000000000;
+  sb_turn *turn;
+  int code;
+  enter(gpu, &permit);
+  code = sb_turn_open_on(gpu, -1, hour + 1, 0, &other, &rejection, &turn, 0);
+  if (code == SB_WAITING) code = await_turn(turn, &other, &rejection);
+  CHECK_CODE(SB_REJECTED, code);
+  CHECK(rejection.cause == SB_CAUSE_BUSY);
+  sb_turn_free(turn);
+  code = sb_turn_open_on(gpu, -1, hour - 20000000, 0, &other, &rejection, &turn, 0);
+  if (code == SB_WAITING) code = await_turn(turn, &other, &rejection);
+  CHECK_CODE(SB_REJECTED, code);
   sb_turn_free(turn);
   leave(gpu, &permit);
   sb_breaker_free(gpu);
@@ -193,6 +269,7 @@ static void a_fork_leaves_the_turns_to_the_parent(sb_store *store) {
     CHECK(sb_turn_descriptor(turn) == -1);
     permit.kind = 0;
     permit.opaque[0] = 0;
+    CHECK_CODE(SB_ERR_FORKED, sb_turn_is_ready(turn));
     CHECK_CODE(SB_ERR_FORKED, sb_turn_take(turn, &permit, NULL, 0));
     sb_turn_free(turn);
     /* It has a queue of its own, behind the parent. */
@@ -324,7 +401,9 @@ int main(int count, char **arguments) {
   (void)count;
   a_call_with_room_has_no_turn(store);
   turns_come_in_the_order_of_arrival(store);
+  many_turns_share_a_descriptor_of_the_caller(store);
   a_turn_ends_with_the_patience_of_the_policy(store);
+  a_turn_of_a_call_that_has_waited_ends_sooner(store);
   a_turn_that_is_freed_gives_up_what_it_has(store);
   what_changes_meanwhile_counts(store);
   a_fork_leaves_the_turns_to_the_parent(store);

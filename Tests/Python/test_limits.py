@@ -249,6 +249,49 @@ class Limits(StoreTestCase):
         self.assertLessEqual(most, before + 5)
         self.assertEqual(order, list(range(300)))
 
+    def test_coroutines_of_a_loop_wait_with_one_descriptor(self):
+        gpu = self.patient()
+        served = []
+
+        async def work(number):
+            async with gpu:
+                served.append(number)
+
+        async def main():
+            permit = await gpu.acquire_async()
+            tasks = [asyncio.create_task(work(-1))]
+            while gpu.snapshot()["limit"]["waiting"] != 1:
+                await asyncio.sleep(0)
+            before = len(os.listdir("/proc/self/fd"))
+            for number in range(200):
+                tasks.append(asyncio.create_task(work(number)))
+                while gpu.snapshot()["limit"]["waiting"] <= number + 1:
+                    await asyncio.sleep(0)
+            most = len(os.listdir("/proc/self/fd"))
+            # Those that are cancelled leave the descriptor to the others.
+            for task in tasks[::2]:
+                task.cancel()
+            await asyncio.gather(*tasks[::2], return_exceptions=True)
+            await permit.report_async()
+            await asyncio.gather(*tasks[1::2])
+            # Nor do those who come at once, before the first of them waits.
+            permit = await gpu.acquire_async()
+            tasks = [asyncio.create_task(work(number)) for number in range(200, 400)]
+            while gpu.snapshot()["limit"]["waiting"] != len(tasks):
+                await asyncio.sleep(0)
+            most = max(most, len(os.listdir("/proc/self/fd")))
+            await permit.report_async()
+            await asyncio.gather(*tasks)
+            return most - before
+
+        before = len(os.listdir("/proc/self/fd"))
+        # The threads for the file may be counted on, but nothing for each of the callers.
+        self.assertLess(asyncio.run(main()), 20)
+        self.assertEqual(served[:100], list(range(0, 200, 2)))
+        self.assertEqual(sorted(served[100:]), list(range(200, 400)))
+        self.assertEqual(self.in_use(gpu), 0)
+        self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+
     def test_a_cancelled_coroutine_leaves_at_once(self):
         gpu = self.patient()
 

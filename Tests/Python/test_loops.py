@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import unittest
 
 from shared_breaker import Rejected
@@ -195,6 +196,32 @@ class Coroutines(StoreTestCase):
         trio.run(main)
         self.assertEqual(
             order, [(what, number) for number in range(12) for what in ("begins", "ends")])
+        self.assertEqual(self.gpu.snapshot()["limit"]["in_use"], 0)
+
+    @unittest.skipUnless(has("trio"), "trio is not installed")
+    def test_coroutines_of_trio_wait_with_one_descriptor(self):
+        import trio
+
+        async def wait():
+            async with self.gpu:
+                pass
+
+        async def main():
+            permit = await self.gpu.acquire_async()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wait)
+                while self.gpu.snapshot()["limit"]["waiting"] != 1:
+                    await trio.sleep(0)
+                before = len(os.listdir("/proc/self/fd"))
+                for _ in range(100):
+                    nursery.start_soon(wait)
+                while self.gpu.snapshot()["limit"]["waiting"] != 101:
+                    await trio.sleep(0)
+                most = len(os.listdir("/proc/self/fd"))
+                await permit.report_async()
+            return most - before
+
+        self.assertLess(trio.run(main), 20)
         self.assertEqual(self.gpu.snapshot()["limit"]["in_use"], 0)
 
     @unittest.skipUnless(has("trio"), "trio is not installed")

@@ -238,6 +238,7 @@ PyObject *sb_leave_slowly(Breaker *self, const sb_permit *permit, const Ending *
 // permit.c
 PyObject *sb_new_permit(Breaker *self, sb_permit *permit);
 bool sb_take_permit(PyObject *object, sb_permit *permit);
+PyObject *sb_ready(PyObject *module, PyObject *permits);
 
 // guarded.c
 PyObject *sb_guard(Breaker *self, PyObject *function, bool is_coroutine_function);

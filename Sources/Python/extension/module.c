@@ -151,6 +151,7 @@ static PyObject *sqlite_version(PyObject *module, PyObject *unused) {
 }
 
 static PyMethodDef functions[] = {
+    {"ready", sb_ready, METH_O, NULL},
     {"version", version, METH_NOARGS, "Return the version of the library."},
     {"sqlite_version", sqlite_version, METH_NOARGS, "Return the version of the SQLite inside."},
     {NULL},

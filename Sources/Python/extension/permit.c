@@ -6,7 +6,8 @@ typedef struct {
   Breaker *breaker;
   sb_permit permit;
   uint64_t outer;   // the room of the call that it is inside of, if another thread asks for it
-  sb_turn *turn;    // what it waits for, on a descriptor; NULL if it does not
+  sb_turn *turn;    // what it waits for; NULL if it does not
+  PyObject *bell;   // has the descriptor, which must stay open as long as the turn
   bool is_asking;   // whether a thread is asking for the turn, and so has to see to what becomes of it
   int is_given_up;  // whether nobody wants it any more who waits for it in another thread
 } Permit;
@@ -42,12 +43,15 @@ bool sb_take_permit(PyObject *object, sb_permit *permit) {
 // Gives up the turn, if there is one. It keeps the exception that is set.
 static void end_turn(Permit *self) {
   sb_turn *turn = self->turn;
+  PyObject *bell = self->bell;
   self->turn = NULL;
-  if (!turn) return;
+  self->bell = NULL;
+  if (!turn && !bell) return;
   PyObject *pending = sb_raised();
   Py_BEGIN_ALLOW_THREADS
   sb_turn_free(turn);
   Py_END_ALLOW_THREADS
+  Py_XDECREF(bell);
   sb_raise_again(pending);
 }
 
@@ -92,18 +96,22 @@ static PyObject *permit_enter(PyObject *object, PyObject *wait) {
 }
 
 // Asks for the permit, or for the turn that it waits for.
-static int ask_for_turn(Permit *self, sb_permit *permit, sb_rejection *rejection, uint32_t flags) {
+static int ask_for_turn(Permit *self, int descriptor, sb_permit *permit, sb_rejection *rejection, uint32_t flags) {
   if (self->turn) return sb_turn_take(self->turn, permit, rejection, flags);
-  return sb_turn_open(self->breaker->handle, self->outer, permit, rejection, &self->turn, flags);
+  return sb_turn_open_on(self->breaker->handle, descriptor, 0, self->outer, permit, rejection, &self->turn, flags);
 }
 
-// _queue(wait) -> None if the permit was granted, or the descriptor that becomes readable when to ask again; -1 if
+// _queue(wait, bell) -> None if the permit was granted; True if it waits, and the bell rings when to ask again; False if
 // that has to be asked where waiting is allowed. It never waits for the turn.
-static PyObject *permit_queue(PyObject *object, PyObject *wait) {
+static PyObject *permit_queue(PyObject *object, PyObject *args) {
   Permit *self = (Permit *)object;
   Breaker *breaker = self->breaker;
-  int waits = PyObject_IsTrue(wait), code;
-  if (waits < 0) return NULL;
+  PyObject *bell;
+  int waits, code;
+  if (!PyArg_ParseTuple(args, "pO", &waits, &bell)) return NULL;
+  int descriptor = PyObject_AsFileDescriptor(bell);
+  if (descriptor < 0) return NULL;
+  if (!self->bell) self->bell = Py_NewRef(bell);
   uint64_t room;
   sb_permit permit = sb_no_permit();
   sb_rejection rejection = SB_REJECTION_INIT;
@@ -111,21 +119,20 @@ static PyObject *permit_queue(PyObject *object, PyObject *wait) {
     // In the main thread signals take its place.
     sb_interruptible(NULL, &self->is_given_up);
     self->is_asking = true;
-    INTERRUPTIBLY((Store *)breaker->store, code, ask_for_turn(self, &permit, &rejection, 0));
+    INTERRUPTIBLY((Store *)breaker->store, code, ask_for_turn(self, descriptor, &permit, &rejection, 0));
     self->is_asking = false;
     sb_interruptible(NULL, NULL);
     if (permit.kind) sb_takes_room(breaker, &permit, &room);
     if (self->is_given_up) {
       end_turn(self);
       if (permit.kind) sb_abandon(breaker, &permit);
-      return PyErr_Occurred() ? NULL : PyLong_FromLong(-1);
+      return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
     }
   } else {
-    code = ask_for_turn(self, &permit, &rejection, SB_NOWAIT);
+    code = ask_for_turn(self, descriptor, &permit, &rejection, SB_NOWAIT);
     if (permit.kind) sb_takes_room(breaker, &permit, &room);
   }
-  if (code == SB_WAITING) return PyLong_FromLong(sb_turn_descriptor(self->turn));
-  if (code == SB_WOULD_BLOCK) return PyLong_FromLong(-1);
+  if (code == SB_WAITING || code == SB_WOULD_BLOCK) return PyBool_FromLong(code == SB_WAITING);
   end_turn(self);
   code = sb_entered(breaker, code, &rejection);
   if (waits && sb_after_waiting(breaker, permit.kind == SB_PROBE)) {
@@ -135,6 +142,25 @@ static PyObject *permit_queue(PyObject *object, PyObject *wait) {
   if (code != SB_OK) return NULL;
   self->permit = permit;
   Py_RETURN_NONE;
+}
+
+// Whether the turn of a permit has more to say than that the call still waits.
+static bool is_ready(PyObject *object) {
+  Permit *self = (Permit *)object;
+  return self->turn && sb_turn_is_ready(self->turn) != SB_NOTHING;
+}
+
+static PyObject *permit_is_ready(PyObject *object, PyObject *unused) {
+  return PyBool_FromLong(is_ready(object));
+}
+
+// ready(permits) -> those keys of a dict whose turns have more to say than that their calls still wait
+PyObject *sb_ready(PyObject *module, PyObject *permits) {
+  PyObject *list = PyList_New(0), *permit;
+  Py_ssize_t position = 0;
+  while (list && PyDict_Next(permits, &position, &permit, NULL))
+    if (is_ready(permit) && PyList_Append(list, permit)) Py_CLEAR(list);
+  return list;
 }
 
 // _look_around(): the permit is for a call inside of those that surround the running code.
@@ -214,7 +240,8 @@ static PyObject *permit_breaker(PyObject *object, void *unused) {
 
 static PyMethodDef methods[] = {
     {"_enter", permit_enter, METH_O, NULL},
-    {"_queue", permit_queue, METH_O, NULL},
+    {"_queue", permit_queue, METH_VARARGS, NULL},
+    {"_is_ready", permit_is_ready, METH_NOARGS, NULL},
     {"_look_around", permit_look_around, METH_NOARGS, NULL},
     {"_room", permit_room, METH_NOARGS, NULL},
     {"_leave_queue", permit_leave_queue, METH_NOARGS, NULL},

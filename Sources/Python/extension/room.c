@@ -5,6 +5,8 @@
 // greenlet from the beginning, with the loop that runs it.
 #include "extension.h"
 
+#include <time.h>
+
 // Waits until a turn's descriptor is readable; -1 with an exception.
 static int wait_until_readable(Breaker *self, PyObject *way, int descriptor) {
   if (way == Py_None) return sb_wait_until_readable((Store *)self->store, descriptor);
@@ -30,13 +32,21 @@ static void end_turn(sb_turn *turn) {
   sb_raise_again(pending);
 }
 
-static int enter_in_turn(Breaker *self, PyObject *way, uint64_t outer, sb_permit *permit, sb_rejection *rejection) {
+static int64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// Waits for a turn, for a call that has begun to wait at an instant.
+static int enter_in_turn(Breaker *self, PyObject *way, int64_t begin, uint64_t outer, sb_permit *permit,
+                         sb_rejection *rejection) {
   sb_turn *turn;
   int code, descriptor;
   do {
     turn = NULL;
     INTERRUPTIBLY((Store *)self->store, code,
-                  sb_turn_open(self->handle, outer, permit, rejection, &turn, 0));
+                  sb_turn_open_on(self->handle, -1, now() - begin, outer, permit, rejection, &turn, 0));
     // The child of a fork cannot take its parent's turn, and asks for one of its own.
     while (code == SB_WAITING && (descriptor = sb_turn_descriptor(turn)) >= 0)
       code = wait_until_readable(self, way, descriptor) ? SB_INTERRUPTED : take_turn(turn, permit, rejection);
@@ -64,10 +74,11 @@ static int enter_in_thread(Breaker *self, uint64_t outer, sb_permit *permit, sb_
 int sb_enter_and_wait(Breaker *self, uint64_t outer, sb_permit *permit, sb_rejection *rejection) {
   PyObject *way = PyObject_CallNoArgs(self->state->way_of_waiting);
   if (!way) return SB_INTERRUPTED;
+  int64_t begin = now();
   int code = SB_WAITING;
   if (way == Py_None) code = enter_in_thread(self, outer, permit, rejection);
   if (code == SB_WAITING) {
-    code = enter_in_turn(self, way, outer, permit, rejection);
+    code = enter_in_turn(self, way, begin, outer, permit, rejection);
     // A thread can still wait if the process has no descriptor left for the turn.
     if (way == Py_None && code == SB_ERR_RESOURCES)
       INTERRUPTIBLY((Store *)self->store, code,

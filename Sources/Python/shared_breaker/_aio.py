@@ -11,7 +11,7 @@ import contextlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from ._errors import visible
+from ._bells import bell_of_loop
 from ._judge import IGNORED
 from ._loops import loop_of_coroutine
 from ._signals import is_of_signal
@@ -95,14 +95,15 @@ async def enter(permit: Permit) -> None:
     # Another thread is inside of nothing.
     permit._look_around()
     try:
-        descriptor = permit._queue(False)
-        while descriptor is not None:
-            if descriptor < 0:
-                # It takes the file, but no thread waits for the turn.
-                descriptor = await in_thread(lambda: permit._queue(True))
-            else:
-                await _readable(permit, descriptor)
-                descriptor = permit._queue(False)
+        with bell_of_loop() as bell:
+            waits = permit._queue(False, bell)
+            while waits is not None:
+                if waits:
+                    await bell.wait(permit)
+                    waits = permit._queue(False, bell)
+                else:
+                    # It takes the file, but no thread waits for the turn.
+                    waits = await in_thread(lambda: permit._queue(True, bell))
     except Exception:
         raise
     except BaseException:
@@ -111,33 +112,6 @@ async def enter(permit: Permit) -> None:
         permit._leave_queue()
         hand_over(lambda: permit._leave(IGNORED, None, 0, 0, True))
         raise
-
-
-async def _readable(permit: Permit, descriptor: int) -> None:
-    """Wait until a descriptor is readable, with the loop that runs the coroutine."""
-    kind = loop_of_coroutine()
-    if kind == "trio":
-        import trio
-
-        await trio.lowlevel.wait_readable(descriptor)
-    elif kind == "asyncio":
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        loop.add_reader(descriptor, _resolve, future)
-        try:
-            await future
-        finally:
-            loop.remove_reader(descriptor)
-    else:
-        permit._leave_queue()
-        raise RuntimeError(
-            f"{visible(permit.breaker.name)} has no room now, and a coroutine can wait for it only in an event loop "
-            "of asyncio or trio")
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 async def leave(permit: Permit, outcome: int, text: bytes | None, open_for: int) -> str | None:

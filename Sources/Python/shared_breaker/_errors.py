@@ -90,7 +90,10 @@ class Rejected(BreakerError):
 
     @property
     def reason(self) -> str | None:
-        """The reason that the operator gave, or that the store cannot be used; None if there is none."""
+        """The reason of the mode that rejects, or that the store cannot be used; None if there is none.
+
+        That of ``trip`` is in the history.
+        """
         return self.args[4]  # type: ignore[no-any-return]
 
     @property

@@ -5,7 +5,8 @@ internal import Glibc
 
 /// A call that waits for its turn without a thread, for a caller with an event loop of its own.
 ///
-/// Its descriptor polls as readable when it is time to ask again. One thread uses a turn at a time.
+/// Its descriptor polls as readable when it is time to ask again. It may be one that the caller has made for many turns,
+/// which the turn neither reads nor closes. One thread uses a turn at a time.
 /// Unchecked because the compiler does not know that the lock guards what the dispatcher's thread changes.
 package final class CallTurn: @unchecked Sendable {
   /// What a caller is told.
@@ -35,14 +36,16 @@ package final class CallTurn: @unchecked Sendable {
   private var search: RoomSearch
   private var state = State.asking
   private var signal: Int32
+  private let isShared: Bool
 
-  /// A turn for a search; nil if the system has no descriptor left.
-  fileprivate init?(_ breaker: Breaker, _ search: consuming RoomSearch) {
+  /// A turn for a search, on a descriptor of the caller's if there is one; nil if the system has no descriptor left.
+  fileprivate init?(_ breaker: Breaker, _ search: consuming RoomSearch, on shared: Int32?) {
     let isPatient = search.isPatient
     self.breaker = breaker
     self.search = search
+    isShared = shared != nil
     // A search that is not patient never waits.
-    signal = isPatient ? sb_flag() : -1
+    signal = isPatient ? shared ?? sb_flag() : -1
     if isPatient, signal < 0 { return nil }
   }
 
@@ -52,6 +55,11 @@ package final class CallTurn: @unchecked Sendable {
   package var descriptor: Int32? {
     let signal = lock.withLock { self.signal }
     return forkDepth == ForkGuard.depth && signal >= 0 ? signal : nil
+  }
+
+  /// Whether the caller will be told something else than that it waits.
+  package var isAnswered: Bool {
+    lock.withLock { if case .waiting = state { false } else { true } }
   }
 
   /// Finds out what has become of the call.
@@ -96,7 +104,7 @@ package final class CallTurn: @unchecked Sendable {
   package func end() {
     let before = lock.withLock {
       defer { state = .over }
-      if signal >= 0 { close(signal) }
+      if signal >= 0, !isShared { close(signal) }
       signal = -1
       return state
     }
@@ -119,7 +127,7 @@ package final class CallTurn: @unchecked Sendable {
     become(.waiting(giveUp: nil))
     let slots = search.inForce.limit.slots
     let call = search.queue(wait) { [self] entry in
-      if !isAnswered(entry), case .begun(let held) = entry { slots.end(held) }
+      if !keeps(entry), case .begun(let held) = entry { slots.end(held) }
     }
     switch call {
     case .answered(let entry): become(.answered(entry))
@@ -129,7 +137,7 @@ package final class CallTurn: @unchecked Sendable {
   }
 
   /// Keeps the answer, and makes the descriptor readable; false if nobody waits for it any more.
-  private func isAnswered(_ entry: SlotEntry) -> Bool {
+  private func keeps(_ entry: SlotEntry) -> Bool {
     lock.withLock {
       guard case .waiting = state else { return false }
       state = .answered(entry)
@@ -139,6 +147,7 @@ package final class CallTurn: @unchecked Sendable {
   }
 
   private func lower() {
+    if isShared { return }
     var count: UInt64 = 0
     _ = unsafe read(signal, &count, MemoryLayout<UInt64>.size)
   }
@@ -161,14 +170,18 @@ extension Breaker {
   /// - Parameters:
   ///   - mayWait: Whether the call may wait for a file or another process.
   ///   - outers: The calls that surround this one.
+  ///   - descriptor: An `eventfd` of the caller's that many turns share; nil for one of the turn's own.
+  ///   - waited: How long the call has waited for room before, in nanoseconds.
   /// - Returns: The answer; nil if the call must not wait and the answer takes reading or writing the
   ///   store.
   /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
   package func beginTurn(
-    mayWait: Bool, insideOf outers: OuterCalls = OuterCalls()
+    mayWait: Bool, insideOf outers: OuterCalls = OuterCalls(), on descriptor: Int32? = nil,
+    waited: Int64 = 0
   ) throws(BreakerError) -> TurnBeginning? {
     var request = request(probeTimeout: nil)
     request.outers = outers
+    request.waited = waited
     if let ticket = engine.takeRoom(on: cell, claim, outers: outers) {
       return .decided(.permitted(PlainPermit(ticket)))
     }
@@ -180,7 +193,7 @@ extension Breaker {
       return .decided(told(.permitted(ticket)))
     }
     let search = RoomSearch(engine, for: request, ticket, of: cell, under: limit)
-    guard let turn = CallTurn(self, search) else { return .noDescriptor }
+    guard let turn = CallTurn(self, search, on: descriptor) else { return .noDescriptor }
     switch try turn.take(mayWait: mayWait) {
     case .decided(let decision): return .decided(decision)
     case .waits: return .waits(turn)

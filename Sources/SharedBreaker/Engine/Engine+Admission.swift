@@ -30,6 +30,9 @@ extension Engine {
     /// How much the call takes of a limit, and its priority.
     var claim = CallClaim()
 
+    /// How long the call has waited for room before, in nanoseconds.
+    var waited: Int64 = 0
+
     /// Calls that surround this one besides those of its task.
     var outers = OuterCalls()
 

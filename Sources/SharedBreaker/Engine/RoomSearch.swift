@@ -40,7 +40,7 @@ struct RoomSearch: ~Copyable {
     self.ticket = ticket
     self.inForce = inForce
     let patience = ticket.grant.kind == .probe ? nil : inForce.limit.patience
-    latest = patience.map { SlotWait.end(ofAtMost: $0) }
+    latest = patience.map { SlotWait.end(ofAtMost: max(0, $0 - request.waited)) }
   }
 
   deinit { if ownsTicket { engine.giveUp(ticket, of: cell) } }
