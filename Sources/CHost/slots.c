@@ -13,10 +13,10 @@
 // bell comes first.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the bell would be the wrong half");
 
-int sb_ring(uint64_t *bell) {
+void sb_ring(uint64_t *bell) {
   uint32_t *word = (uint32_t *)bell;
   __atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST);
-  return syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0) > 0;
+  syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 // The longest sleep between two questions. A signal that the thread handles ends a sleep at once.

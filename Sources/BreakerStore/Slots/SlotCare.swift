@@ -12,24 +12,25 @@ internal import Synchronization
 /// | a caller that finds no room | at once, but each process at most once a millisecond |
 /// | two watchers, which are the last waiter to be served and the last one of another process | every 50 ms |
 /// | all other waiters, in case both watchers die or stop | every second, and more seldom if many wait |
+/// | a caller that does not wait, and finds a waiter before it though there is room | at once, in turn with the waiters |
 /// | a process that makes calls under the limit (`lookAround`) | every second |
 ///
 /// Waiters of all processes take turns: together they look at most once in 40 ms. Such a look believes locks: an
 /// owner whose lifeline is held is alive. Once a second one of them looks thoroughly, because an owner that has
 /// ended keeps its lifeline if another process has its memory. A look that costs much is followed by a long
-/// pause, so that the watchers use no more of a processor than `share`, however many wait and have slots.
+/// pause, so that all of this takes less than 0.5 % of a processor, however many wait and have slots.
 final class SlotCare: Sendable {
   private let state = Guarded(State())
 
   private struct State {
-    /// The first in the queue, for whom there was room, and since when.
-    var due: (word: PlaceWord, since: Int64)?
-
     /// When a caller that finds no room may look again.
     var nextLook: Int64 = 0
 
     /// How long a watcher sleeps between two looks.
     var pause = SlotCare.tick
+
+    /// When a waiter of this process may look thoroughly again.
+    var nextThorough: Int64 = 0
   }
 
   /// How often the watchers look.
@@ -47,15 +48,20 @@ final class SlotCare: Sendable {
   /// The shortest time between two thorough looks on the host.
   static let round: Int64 = 1_000_000_000
 
-  /// How long the others wait for one whose turn it is.
-  private static let absence: Int64 = 100_000_000
+  /// How long a caller may take to answer.
+  static let absence: Int64 = 100_000_000
+
+  /// How many processes are called at once after one was found stopped.
+  static let mostCalled = 64
 
   /// The shortest time between two looks of callers that find no room.
   private static let shortest: Int64 = 1_000_000
 
-  /// One part in so many is how much of its time a process that finds no room looks, and a watcher.
+  /// One part in so many of its time is how much a process that finds no room looks, and a watcher, of which
+  /// there are two.
   private static let shareOfCallers: Int64 = 10
-  private static let share: Int64 = 500
+  private static let share: Int64 = 700
+  private static let shareOfThorough: Int64 = 2_000
 
   /// When a caller looks again for which something has changed.
   ///
@@ -67,11 +73,6 @@ final class SlotCare: Sendable {
 
   /// How long other waiters sleep, if so many wait.
   static func pause(among waiters: Int) -> Int64 { max(second, Int64(waiters) * apart) }
-
-  /// Whether a caller that was awake at an instant of the coarse clock would have come by now.
-  static func isLong(since awake: UInt64) -> Bool {
-    sb_coarse_nanoseconds().subtractingSaturating(Int64(clamping: awake)) >= absence
-  }
 
   func willFork() { state.willFork() }
   func didFork() { state.didFork() }
@@ -93,10 +94,21 @@ final class SlotCare: Sendable {
   }
 
   /// Runs the look of a waiter.
-  fileprivate func watch(_ body: () -> Bool) -> Bool {
-    let (isAny, cost) = Self.measure(body)
-    state.withLock { $0.pause = Self.pause(after: cost) }
-    return isAny
+  fileprivate func watch<Found>(isThorough: Bool, _ body: () -> Found) -> Found {
+    let (found, cost) = Self.measure(body)
+    state.withLock { state in
+      if isThorough {
+        state.nextThorough = Patience.monotonicNanoseconds() + cost * Self.shareOfThorough
+      } else {
+        state.pause = Self.pause(after: cost)
+      }
+    }
+    return found
+  }
+
+  /// Whether a thorough look of this process was long enough ago for what it has cost.
+  fileprivate var mayBeThorough: Bool {
+    state.withLock { Patience.monotonicNanoseconds() >= $0.nextThorough }
   }
 
   /// How long a watcher sleeps now.
@@ -105,10 +117,10 @@ final class SlotCare: Sendable {
   /// Runs a look and tells how long this thread has worked on it.
   ///
   /// The time that passed tells nothing: on a busy host, most of it goes to other threads.
-  private static func measure(_ body: () -> Bool) -> (Bool, Int64) {
+  private static func measure<Found>(_ body: () -> Found) -> (Found, Int64) {
     let before = workNanoseconds
-    let isAny = body()
-    return (isAny, workNanoseconds - before)
+    let found = body()
+    return (found, workNanoseconds - before)
   }
 
   private static var workNanoseconds: Int64 {
@@ -116,33 +128,9 @@ final class SlotCare: Sendable {
     unsafe clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
     return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
   }
-
-  /// What becomes of the first in the queue, for whom there is room.
-  fileprivate enum Turn {
-    /// It may come yet.
-    case awaited
-
-    /// Another one has come since the last look.
-    case passed
-
-    /// It has not come for so long that nobody waits for it.
-    case overdue
-  }
-
-  fileprivate func turn(of first: PlaceWord) -> Turn {
-    let now = Patience.monotonicNanoseconds()
-    return state.withLock { state in
-      if let due = state.due, due.word == first {
-        return now - due.since >= Self.absence ? .overdue : .awaited
-      }
-      defer { state.due = (first, now) }
-      return state.due == nil ? .awaited : .passed
-    }
-  }
-
-  fileprivate func forgetTurn() { state.withLock { $0.due = nil } }
 }
 
+/// Looking.
 extension SlotBlock {
   /// Frees what the dead have, for a caller that finds no room; false if there is nothing.
   func lookForTheDead() -> Bool {
@@ -151,24 +139,43 @@ extension SlotBlock {
 
   /// Looks after all who wait, for a caller that waits itself and is awake.
   ///
-  /// - Parameters:
-  ///   - isRung: Whether another process or thread has woken the caller, or it has just come.
-  ///   - isOwn: Whether a place is the caller's.
-  /// - Returns: Until when the caller may sleep; nil if something has changed, or if it is the caller's turn.
-  func lookAfterAll(isRung: Bool, _ isOwn: (_ index: Int) -> Bool) -> Int64? {
-    if isTurn(.watchedAt, every: SlotCare.freshness),
-      care.watch({ freeTheDead(believingLocks: !isTurn(.lookedAt, every: SlotCare.round)) })
-    {
-      return nil
-    }
-    guard let isOthersTurn = noteAbsence(isRung: isRung, isOwn) else { return nil }
-    let now = Patience.monotonicNanoseconds()
+  /// - Parameter isOwn: Whether a place is the caller's.
+  /// - Returns: Until when the caller may sleep; nil if something has changed.
+  func lookAfterAll(_ isOwn: (_ index: Int) -> Bool) -> Int64? {
+    let found = lookInTurn()
+    if found == .changed { return nil }
     let watchers = watchers
     let isWatching = [watchers.last, watchers.other].contains {
       $0.map { isOwn($0.index) } ?? false
     }
-    if isWatching { return now + care.pause }
-    return now + (isOthersTurn ? SlotCare.tick : SlotCare.pause(among: watchers.count))
+    // A caller that has called another one sees whether it answers.
+    let pause =
+      isWatching
+      ? care.pause : found == .called ? SlotCare.tick : SlotCare.pause(among: watchers.count)
+    return Patience.monotonicNanoseconds() + pause
+  }
+
+  /// Looks after all who wait, unless another caller has just done so.
+  func lookInTurn() -> Look {
+    guard isTurn(.watchedAt, every: SlotCare.freshness) else { return .quiet }
+    let isThorough = care.mayBeThorough && isTurn(.lookedAt, every: SlotCare.round)
+    return care.watch(isThorough: isThorough) {
+      let isFreed = freeTheDead(believingLocks: !isThorough)
+      let found = passTheStopped()
+      return isFreed ? .changed : found
+    }
+  }
+
+  /// The result of a look.
+  enum Look {
+    /// There was nothing to do, or it was not the time to look.
+    case quiet
+
+    /// The first in the queue was called, and has yet to answer.
+    case called
+
+    /// Something was freed, or callers were passed.
+    case changed
   }
 
   /// Frees what owners have that have ended; false if there is nothing.
@@ -256,34 +263,106 @@ extension SlotBlock {
       if let watcher, watcher.index != index { ring(watcher.index) }
     }
   }
+}
 
-  /// Lets the others go on without the first in the queue, if there has been room for it for long and
-  /// it did not come; it comes back by itself.
+/// Callers that miss their turn, because their process is stopped or frozen.
+extension SlotBlock {
+  /// Passes callers at the head of the queue that are stopped, so that the others go on.
   ///
-  /// - Parameters:
-  ///   - isRung: Whether somebody has woken the caller that asks, or it has just come.
-  ///   - isOwn: Whether a place is that caller's.
-  /// - Returns: Whether the caller has to look again soon; nil if something has changed.
-  func noteAbsence(isRung: Bool, _ isOwn: (_ index: Int) -> Bool) -> Bool? {
-    guard let due else {
-      care.forgetTurn()
-      return false
+  /// The first caller is called if there is room for it, so that it comes, and once a second if there is room but
+  /// not enough for it. A caller that is awake answers (`isPresent`). One that does not answer is stopped. All of
+  /// its process is passed with it, and the next callers are called together, so that many that are stopped take
+  /// no longer than two. A caller that was passed comes back to its place by itself.
+  func passTheStopped() -> Look {
+    guard let first, let limit = gate.limit else { return .quiet }
+    let usage = usage
+    guard usage.total < limit.units else { return .quiet }
+    let now = UInt64(bitPattern: sb_coarse_nanoseconds())
+    if unanswered(first.index, at: now).map({ isLong(since: $0, now) }) == true {
+      return passAll(at: now) ? .changed : .quiet
     }
-    if isOwn(due.index) { return nil }
-    switch care.turn(of: due.word) {
-    case .passed where !isRung: return false
-    case .awaited, .passed:
-      // Its waker may have been stopped or killed. Whoever was awake a moment ago comes by itself, or is rung
-      // when this caller looks again.
-      if !isRung || SlotCare.isLong(since: lastAwake(due)) { ring(due.index) }
-      return true
-    case .overdue:
-      let absent = due.word.noting(isAbsent: true)
-      guard unsafe sb_decide(place(due.index), due.word.bits, absent.bits) != 0 else { return nil }
-      // It may just not have been rung: then it comes back at once.
-      ring(due.index)
-      settle()
-      return nil
+    let isDue = limit.hasRoom(for: claim(of: first), beside: usage)
+    let awake = lastAwake(first.index, at: now)
+    guard isDue || now - awake >= UInt64(SlotCare.second) else { return .quiet }
+    call(first.index, at: now)
+    return .called
+  }
+
+  /// Passes all callers that have not answered for long, and calls the next ones; false if there are none to pass.
+  private func passAll(at now: UInt64) -> Bool {
+    let callers = (0..<placeExtent)
+      .map { Caller(index: $0, word: word(ofPlace: $0)) }
+      .filter { $0.word.isWaiting }
+    var silent: [UInt64: UInt64] = [:]
+    for caller in callers {
+      guard let called = unanswered(caller.index, at: now), isLong(since: called, now) else {
+        continue
+      }
+      let owner = owner(ofWaiter: caller.index)
+      silent[owner] = min(called, silent[owner] ?? .max)
     }
+    // A process one of whose callers was awake since is not stopped as a whole.
+    for caller in callers {
+      let owner = owner(ofWaiter: caller.index)
+      guard let called = silent[owner] else { continue }
+      if lastAwake(caller.index, at: now) >= called { silent[owner] = .max }
+    }
+    var isAny = false
+    var next: [Caller] = []
+    for caller in callers {
+      let called = silent[owner(ofWaiter: caller.index)]
+      let isSilent = unanswered(caller.index, at: now).map { isLong(since: $0, now) } ?? false
+      guard isSilent || (called ?? .max) != .max else {
+        next.append(caller)
+        continue
+      }
+      let absent = caller.word.noting(isAbsent: true)
+      guard unsafe sb_decide(place(caller.index), caller.word.bits, absent.bits) != 0 else {
+        continue
+      }
+      isAny = true
+      // It may be late only: then it comes back at once.
+      ring(caller.index)
+    }
+    guard isAny else { return false }
+    callEach(next, at: now)
+    settle()
+    return true
+  }
+
+  /// Calls the first caller of each process.
+  private func callEach(_ callers: [Caller], at now: UInt64) {
+    var called: Set<UInt64> = []
+    for caller in callers.sorted(by: { $0.word.place < $1.word.place }) {
+      guard called.insert(owner(ofWaiter: caller.index)).inserted else { continue }
+      call(caller.index, at: now)
+      if called.count == SlotCare.mostCalled { return }
+    }
+  }
+
+  /// Asks a caller to show that it is awake.
+  private func call(_ index: Int, at now: UInt64) {
+    // An earlier call that it has not answered goes on.
+    if unanswered(index, at: now) == nil { unsafe sb_set(waiter(index, .called), now) }
+    ring(index)
+  }
+
+  /// Since when a caller owes an answer; nil if it owes none.
+  private func unanswered(_ index: Int, at now: UInt64) -> UInt64? {
+    let called = unsafe sb_load(waiter(index, .called))
+    // A time that is ahead is a damaged one.
+    return called != 0 && called <= now ? called : nil
+  }
+
+  /// When a caller was last awake; 0 if the word is damaged.
+  private func lastAwake(_ index: Int, at now: UInt64) -> UInt64 {
+    let awake = unsafe sb_load(waiter(index, .awake))
+    // Another processor may be a little ahead.
+    guard awake < now &+ UInt64(SlotCare.second) else { return 0 }
+    return min(awake, now)
+  }
+
+  private func isLong(since called: UInt64, _ now: UInt64) -> Bool {
+    now - called >= UInt64(SlotCare.absence)
   }
 }

@@ -73,7 +73,7 @@ final class SlotDispatcher: @unchecked Sendable {
       }
       guard !now.isEmpty else { return }
       let isCalled = isRung || heard != last
-      if isCalled || !watched.look() { watched = attend(now, isRung: isCalled) }
+      if isCalled || !watched.look() { watched = attend(now) }
       last = heard
       // If the table was damaged, some may ring where the process no longer listens.
       let nextLook = watched.nextLook
@@ -83,7 +83,7 @@ final class SlotDispatcher: @unchecked Sendable {
   }
 
   /// Lets everybody begin whose turn it is; returns who waits on, and when to look after them.
-  private func attend(_ waiters: [SlotWaiter], isRung: Bool) -> Watched {
+  private func attend(_ waiters: [SlotWaiter]) -> Watched {
     var watched = Watched()
     let byBlock = Dictionary(grouping: waiters) { ObjectIdentifier($0.block) }
     for waiters in byBlock.values {
@@ -113,7 +113,7 @@ final class SlotDispatcher: @unchecked Sendable {
       }
       for waiter in left.values { watched.end = min(watched.end, waiter.wait.until) }
       guard !left.isEmpty else { continue }
-      watched.add(block, Set(left.keys), isRung: isRung)
+      watched.add(block, Set(left.keys))
     }
     return watched
   }
@@ -130,8 +130,8 @@ final class SlotDispatcher: @unchecked Sendable {
 
     static var nextSecond: Int64 { Patience.monotonicNanoseconds() + SlotCare.second }
 
-    mutating func add(_ block: SlotBlock, _ own: Set<Int>, isRung: Bool) {
-      let nextLook = block.lookAfterAll(isRung: isRung) { own.contains($0) }
+    mutating func add(_ block: SlotBlock, _ own: Set<Int>) {
+      let nextLook = block.lookAfterAll { own.contains($0) }
       blocks.append((block, own, nextLook ?? SlotCare.soon))
     }
 
@@ -143,9 +143,7 @@ final class SlotDispatcher: @unchecked Sendable {
       guard now < end else { return false }
       for index in blocks.indices where blocks[index].nextLook <= now {
         let own = blocks[index].own
-        guard
-          let nextLook = blocks[index].block.lookAfterAll(
-            isRung: false, { own.contains($0) })
+        guard let nextLook = blocks[index].block.lookAfterAll({ own.contains($0) })
         else { return false }
         blocks[index].nextLook = nextLook
       }

@@ -124,8 +124,10 @@ extension SlotBlock {
     /// The process whose bell is rung instead of that of the place, counted from 1; 0 for none.
     case ringer
 
-    /// When the caller was last known to be awake, on the coarse clock.
+    /// When the caller was last awake, and since when it owes an answer to another one, on the coarse clock; 0 if it owes
+    /// none.
     case awake
+    case called
   }
 
   @inline(__always) func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {

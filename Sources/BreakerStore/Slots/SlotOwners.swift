@@ -155,10 +155,9 @@ extension SlotOwners {
     unsafe mapping.word(SlotFile.offsetOfBells + index * 8)
   }
 
-  /// Wakes the thread of a process that waits for others; false if it did not sleep.
-  @discardableResult func ring(_ index: Int) -> Bool {
-    guard (0..<SlotFile.owners).contains(index) else { return false }
-    return unsafe sb_ring(bell(index)) != 0
+  /// Wakes the thread of a process that waits for others.
+  func ring(_ index: Int) {
+    if (0..<SlotFile.owners).contains(index) { unsafe sb_ring(bell(index)) }
   }
 
   func ringOwn() { ring(ownIndex) }

@@ -76,8 +76,9 @@ extension SlotBlock {
       if first?.index == caller.index {
         return takeWithCare(claim, own).map { .begun($0) } ?? .busy
       }
-      // Another one that does not wait is gone in a moment.
-      guard first?.word.isBrief == true else { return .busy }
+      // Another one that does not wait is gone in a moment. One that waits may be stopped, and if no other one
+      // waits, no other one sees that.
+      guard first?.word.isBrief == true || lookInTurn() == .changed else { return .busy }
       sched_yield()
     }
     return .busy
@@ -106,7 +107,7 @@ extension SlotBlock {
         return refusal
       }
       if looks {
-        let next = lookAfterAll(isRung: isRung || heard != last) { $0 == caller.index }
+        let next = lookAfterAll { $0 == caller.index }
         nextLook = next ?? SlotCare.soon
       }
       last = heard
@@ -158,6 +159,7 @@ extension SlotBlock {
     let now = UInt64(bitPattern: sb_coarse_nanoseconds())
     unsafe sb_set(waiter(index, .since), now)
     unsafe sb_set(waiter(index, .awake), now)
+    unsafe sb_set(waiter(index, .called), 0)
     let ticket = Int64(bitPattern: unsafe sb_next(header(.tickets)) & Self.ticketMask)
     let caller = Caller(
       index: index,
@@ -204,8 +206,13 @@ extension SlotBlock {
     if !caller.word.isBrief { passOnWatch(after: caller) }
   }
 
-  /// Whether a caller still has its place, into which it comes back if it had not come for its turn.
+  /// Whether a caller that is awake still has its place, into which it comes back if it was passed; also its answer
+  /// if it was called.
   func isPresent(_ caller: Caller) -> Bool {
+    unsafe sb_set(waiter(caller.index, .awake), UInt64(bitPattern: sb_coarse_nanoseconds()))
+    if unsafe sb_load(waiter(caller.index, .called)) != 0 {
+      unsafe sb_set(waiter(caller.index, .called), 0)
+    }
     let absent = caller.word.noting(isAbsent: true)
     while true {
       let found = word(ofPlace: caller.index)
@@ -284,25 +291,19 @@ extension SlotBlock {
         let after = before.next(removing: idle)
         guard unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 else { continue }
       }
-      guard let due, !ring(due.index) else { return }
-      // It was not asleep, and does not come, so it may be stopped: the watchers see whether it comes.
-      if SlotCare.isLong(since: lastAwake(due)) { ringWatchers(but: due.index) }
+      // If it does not come, it may be stopped: a watcher sees whether it is.
+      if let due { ring(due.index) }
       return
     }
   }
 
-  /// When a caller was last known to be awake, on the coarse clock.
-  func lastAwake(_ caller: Caller) -> UInt64 { unsafe sb_load(waiter(caller.index, .awake)) }
-
-  /// Wakes a caller; false if it did not sleep.
-  @discardableResult func ring(_ index: Int) -> Bool {
+  /// Wakes a caller.
+  func ring(_ index: Int) {
     let ringer = unsafe sb_see(waiter(index, .ringer))
-    let didSleep =
-      ringer == 0
-      ? unsafe sb_ring(waiter(index, .bell)) != 0 : owners.ring(Int(clamping: ringer) - 1)
-    if didSleep {
-      unsafe sb_set(waiter(index, .awake), UInt64(bitPattern: sb_coarse_nanoseconds()))
+    if ringer == 0 {
+      unsafe sb_ring(waiter(index, .bell))
+    } else {
+      owners.ring(Int(clamping: ringer) - 1)
     }
-    return didSleep
   }
 }

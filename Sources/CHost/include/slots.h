@@ -28,9 +28,8 @@ static inline uint32_t sb_bell(const uint64_t *bell) {
   return __atomic_load_n((const uint32_t *)bell, __ATOMIC_SEQ_CST);
 }
 
-// Rings the bell, and wakes who waits for it. A wait that has yet to begin does not begin.
-// Returns whether anybody slept there: whoever was stopped by a signal does not.
-int sb_ring(uint64_t *bell);
+// Rings the bell, and wakes the thread that waits for it. A wait that has yet to begin does not begin.
+void sb_ring(uint64_t *bell);
 
 // Waits until the bell has been rung since it was `heard`, or until an instant of CLOCK_MONOTONIC, or until the
 // waits of this thread have to ask whether they are over. It may also return early. Returns whether something
