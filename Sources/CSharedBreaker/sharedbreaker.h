@@ -692,8 +692,8 @@ int sb_turn_descriptor(sb_turn *turn);
  * SB_ERR_CLOSED, and those of sb_enter(). */
 int sb_turn_take(sb_turn *turn, sb_permit *permit, sb_rejection *rejection, uint32_t flags);
 
-/* Frees a turn, and closes its descriptor, but not one of sb_turn_open_on(). One that has not ended gives up its place in the queue, or its room. NULL
- * does nothing. */
+/* Frees a turn, and closes its descriptor, but not one of the caller's. One that has not ended gives up its place in the
+ * queue, or its room. NULL does nothing. */
 void sb_turn_free(sb_turn *turn);
 
 /* Renews the lease of a probe that is still making progress: it lasts `for_ns` from now on, or
