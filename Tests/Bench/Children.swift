@@ -63,6 +63,9 @@ enum Role: String {
   /// Makes calls for a while: a load, a room, seconds.
   case calls
 
+  /// Makes calls whose instructions are counted from outside: a load, a room, how many calls.
+  case counts
+
   /// Writes for a while: a load, a room, seconds.
   case writes
 
@@ -109,6 +112,7 @@ enum Role: String {
     }
     switch self {
     case .calls: try Caller.run(load(), in: Room(path: word(1)), for: number(2))
+    case .counts: try CountedCalls.run(load(), in: Room(path: word(1)), count: Int(number(2)))
     case .writes: try Writer.run(load(), in: Room(path: word(1)), for: number(2))
     case .costs: try CostWatch.run(load(), in: Room(path: word(1)), for: number(2))
     case .checks:

@@ -29,6 +29,11 @@ void bs_count_allocations(int is_on) { is_counting = is_on; }
 
 int64_t bs_allocations(void) { return atomic_load(&allocations); }
 
+__attribute__((noinline)) void sb_counted(void (*body)(void *), void *context) {
+  body(context);
+  __asm__ volatile("" ::: "memory");  // so that the call is not the last thing, which would be a jump
+}
+
 void bs_end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 int bs_semaphore_pairs(int64_t count) {
