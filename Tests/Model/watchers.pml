@@ -120,7 +120,7 @@ inline lookForTheDead() {
   fi
 }
 
-/* SlotBlock.noteAbsence: the bell of the first may not have been rung. */
+/* SlotBlock.passTheStopped: the bell of the first may not have been rung. */
 inline ringAgain() {
   d_step {
     lookAtQueue();
