@@ -135,8 +135,8 @@ extension FleetSession {
     return true
   }
 
-  /// How much news one transaction takes, because processes of the host wait for it.
-  private static let newsAtOnce = 100
+  /// How much news is applied before the relay shows that it is alive.
+  private static let newsAtOnce = 1_000
 
   /// Applies news that may change something.
   ///

@@ -256,15 +256,47 @@ extension BreakerStorage {
     }.answer
   }
 
-  /// Does what a relay requests, in one transaction; if nothing changes, nothing is written.
-  package func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
+  /// Does what a relay requests; if nothing changes, nothing is written.
+  ///
+  /// Each transaction ends when its time is up. Before the next one, and before this returns, others
+  /// have as much time to write.
+  ///
+  /// - Parameters:
+  ///   - request: What the relay requests.
+  ///   - report: Receives what each transaction has changed.
+  /// - Returns: All that has changed.
+  /// - Throws: Why a transaction was rolled back. What earlier ones have changed stays, and doing the
+  ///   same again changes nothing more.
+  package func carryOut(
+    _ request: FleetRequest, reporting report: (FleetChanges) -> Void = { _ in }
+  ) throws(StoreError) -> FleetChanges {
+    try checkIdentity()
     // A relay asks often, and should not delay writers when there is nothing to do.
-    if let known = try fleet(), request.isMet(by: known) { return FleetChanges() }
-    var (changes, syncError) = try write(wait: .usual) { place throws(StoreError) in
-      try place.carryOut(request)
+    let (known, hasPending) = try read(isLong: false) { place throws(StoreError) in
+      (try place.fleet(counting: false), try place.hasPendingOrders())
     }
-    changes.syncError = syncError
-    return changes
+    var all = FleetChanges()
+    all.commandCount = request.commandCount
+    if let known, request.isMet(by: known, hasPending: hasPending) { return all }
+    var request = request
+    if request.commandCount == nil, request.news.contains(where: \.isCommand) {
+      request.commandCount = try read(isLong: true) { place throws(StoreError) in
+        try place.commandCount()
+      }
+    }
+    all.rest = request
+    while let part = all.rest {
+      var began: Int64 = 0
+      var (changes, syncError) = try write(wait: .usual) { place throws(StoreError) in
+        began = Patience.monotonicNanoseconds()
+        return try place.carryOut(part)
+      }
+      changes.syncError = syncError
+      report(changes)
+      all.add(changes)
+      Patience.letOthersWrite(after: Patience.monotonicNanoseconds() - began)
+    }
+    return all
   }
 
   /// Forgets everything about the fleet; false if there was nothing to forget.
@@ -347,4 +379,14 @@ package struct EventBatch: Sendable, Hashable {
 
   /// The oldest events that match the request.
   package var events: [RecordedEvent]
+}
+
+extension FleetNews {
+  /// Whether it is a command, which may have to be remembered.
+  fileprivate var isCommand: Bool {
+    switch self {
+    case .command, .remembered: true
+    case .suspicion, .recovery: false
+    }
+  }
 }

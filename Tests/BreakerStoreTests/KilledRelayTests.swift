@@ -55,4 +55,29 @@ import Testing
     #expect(steps.contains { $0.contains("INSERT OR REPLACE") }, "\(steps)")
     #expect(steps.last?.hasSuffix("after COMMIT") == true)
   }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `the position moves only with the last of the transactions that news takes`() throws {
+    let stamps = [["0", ""], ["11", ""], ["12", ""], ["13", ""], ["13", "4-0"]]
+    var reached = 0
+    var steps: [String] = []
+    while true {
+      let stage = try Stage()
+      _ = try stage.puppets(1, "max-failures=1")
+      let writer = try stage.puppets(1, "max-failures=1", options: ["watch"])[0]
+      #expect(try writer.ask("claim prod a") == "ok")
+      try writer.ask("stop-at \(steps.count + 1)")
+      let answer = try writer.ask("news each")
+      guard answer.hasPrefix("at ") else { break }
+      steps.append(answer)
+      writer.kill()
+      let rows = try Database.rows(stage.store, "SELECT stamp, coalesce(entry, '') FROM fleet")
+      let row = try #require(rows.first)
+      let found = try #require(stamps.firstIndex(of: row), "\(rows)")
+      // Each transaction has all of one piece of news, or nothing.
+      #expect((reached...reached + 1).contains(found), "\(answer)")
+      reached = found
+    }
+    #expect(reached >= 3)
+  }
 }

@@ -1,4 +1,5 @@
 import BreakerCore
+import CSQLite
 import TestSupport
 
 @testable import BreakerStore
@@ -139,5 +140,23 @@ extension SQLiteStorage {
   /// Every breaker, by name.
   func all() throws -> [StoredBreaker] {
     try read(list(beginningWith: "", in: nil)).compactMap { $0 }
+  }
+
+  /// How many pages SQLite looks at on the connection that writes, while a body runs.
+  func countingPages(_ body: () throws -> Void) throws -> Int {
+    guard let handle = unsafe store?.writer.handle else {
+      throw SupportError("the store is not open", 0)
+    }
+    func pages() -> Int {
+      [SQLITE_DBSTATUS_CACHE_HIT, SQLITE_DBSTATUS_CACHE_MISS].reduce(0) { sum, kind in
+        var count: Int32 = 0
+        var highest: Int32 = 0
+        unsafe sqlite3_db_status(handle, kind, &count, &highest, 0)
+        return sum + Int(count)
+      }
+    }
+    let before = pages()
+    try body()
+    return pages() - before
   }
 }

@@ -242,6 +242,99 @@ import Testing
   }
 
   @Test(arguments: StorageKind.allCases)
+  func `a transaction of a relay ends when its time is up, and the next ones do the rest in order`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind)
+    try stage.hear()
+    for name in ["a", "b", "c", "d"] { try stage.step(name) { $0.give(.reset) } }
+    let pending = try stage.storage.pendingOrders(limit: .max)
+    let stamp = try #require(pending.last).order.stamp
+    let before = try stage.revision()
+    let position = FleetPosition(epoch: "e", number: 9, entry: "9-0")
+    var positions: [FleetPosition?] = []
+    var request = FleetRequest(fleet: "prod", host: "a")
+    request.turn = .zero
+    request.position = position
+    request.news = [
+      .command(.given(.trip(for: nil), to: "a", stamp: stamp + 1)),
+      .command(.given(.reset, to: "a", stamp: stamp + 2)),
+      .command(.given(.trip(for: nil), to: "far", stamp: stamp + 3)),
+      .suspicion(name: "b", hosts: 2),
+    ]
+    request.published = pending[...1].map(\.id)
+    request.refusals = [pending[2].id: "too early", pending[3].id: "too early"]
+    let changes = try stage.storage.carryOut(request) { _ in
+      positions.append(try? stage.storage.fleet()?.position)
+    }
+    #expect(changes.verdicts == [.applied, .applied, .noBreaker, .unneeded])
+    #expect(changes.events.map(\.name) == ["a", "a"])
+    // Each of the four pieces of news, and then each command, has a transaction of its own, but the one
+    // that had nothing to write left no trace.
+    #expect(positions == [nil, nil, nil, nil, nil, nil, nil, position])
+    #expect(try stage.revision() == before + 7)
+    #expect(try stage.storage.find("a")?.record.state == .closed)
+    let refusals = try stage.storage.pendingOrders(limit: .max).map(\.refusal)
+    #expect(refusals == ["too early", "too early"])
+  }
+
+  @Test(arguments: StorageKind.allCases)
+  func `what fails after a part was carried out leaves that part, and can be repeated`(
+    kind: StorageKind
+  ) throws {
+    let stage = try StorageStage(kind)
+    try stage.step("api") { _ in }
+    var request = FleetRequest(fleet: "prod", host: "a")
+    request.turn = .zero
+    request.position = FleetPosition(epoch: "e", number: 2, entry: "2-0")
+    request.news = (1...3).map { .command(.given(.trip(for: nil), to: "api", stamp: $0)) }
+    var parts = 0
+    #expect(throws: StoreError.self) {
+      try stage.storage.carryOut(request) { _ in
+        parts += 1
+        // Another program makes the store one of another fleet.
+        guard parts == 2 else { return }
+        _ = try? stage.storage.leaveFleet()
+        var other = FleetRequest(fleet: "test", host: "a")
+        other.note = .init(isConnected: true, problem: nil)
+        _ = try? stage.storage.carryOut(other)
+      }
+    }
+    #expect(try stage.events().count == 2)
+    #expect(try stage.storage.fleet()?.position == nil)
+    _ = try stage.storage.leaveFleet()
+    let again = try stage.storage.carryOut(request).verdicts
+    #expect(again.last == .applied)
+    #expect(try stage.storage.fleet()?.position == request.position)
+  }
+
+  @Test
+  func `what a command to a missing breaker costs does not grow with those remembered`() throws {
+    let stage = try StorageStage(.file)
+    let storage = try #require(stage.storage as? SQLiteStorage)
+    var stamp: Int64 = 0
+    var count: Int?
+    /// How many pages SQLite looks at for commands to breakers that are not here.
+    func pages(_ number: Int) throws -> Int {
+      var request = FleetRequest(fleet: "prod", host: "a")
+      request.turn = .seconds(3_600)
+      request.commandCount = count
+      request.news = (0..<number).map { _ in
+        stamp += 1
+        return .command(.given(.reset, to: "far-\(stamp)", stamp: stamp))
+      }
+      return try storage.countingPages { count = try storage.carryOut(request).commandCount }
+    }
+    _ = try pages(10)
+    let first = try pages(10)
+    _ = try pages(rounds(100_000))
+    #expect(try storage.fleetOrders().count == count)
+    let later = try pages(10)
+    // A deeper tree takes a few more.
+    #expect(later < 4 * first, "\(first) pages, then \(later)")
+  }
+
+  @Test(arguments: StorageKind.allCases)
   func `a command that cannot go out waits with the reason until it can`(kind: StorageKind) throws {
     let stage = try StorageStage(kind)
     try stage.hear()

@@ -24,8 +24,9 @@ extension Worker {
     return "ok"
   }
 
-  /// `news`: applies news of every kind, and answers what came of them.
-  func news() throws -> String {
+  /// `news [each]`: applies news of every kind, in one transaction or each in its own, and answers what
+  /// came of them.
+  func news(_ words: [String]) throws -> String {
     guard let relay else { return "error no relay" }
     func command(_ action: FleetCommand.Action, stamp: Int64) -> FleetNews {
       .command(
@@ -39,7 +40,8 @@ extension Worker {
         command(.force(.observe, for: nil), stamp: 12),
         command(.trip(for: nil), stamp: 13),
         .recovery(name: "api", host: "c"),
-      ], position: FleetPosition(epoch: "e", number: 4, entry: "4-0"))
+      ], position: FleetPosition(epoch: "e", number: 4, entry: "4-0"),
+      turn: words.first == "each" ? .zero : .seconds(3_600))
     return verdicts.map { "\($0)" }.joined(separator: " ")
   }
 }

@@ -83,7 +83,7 @@ final class Worker {
     "claim": { worker, words in try worker.claim(words) },
     "release": { worker, _ in worker.release() },
     "fleet": { worker, words in try worker.command(words) },
-    "news": { worker, _ in try worker.news() },
+    "news": { worker, words in try worker.news(words) },
     "descriptors": { worker, _ in String(Files.openDescriptors(of: worker.store.path)) },
     "watches": { _, _ in String(Files.openDescriptors(of: "anon_inode:inotify")) },
     "listen": { worker, words in worker.listen(words) },

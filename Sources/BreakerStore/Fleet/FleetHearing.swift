@@ -2,19 +2,16 @@ internal import BreakerCore
 
 /// The commands of a fleet.
 extension StorePlace {
-  /// Does what a relay requests; if nothing changes, nothing is written.
+  /// Does what a relay requests, as far as its time allows; if nothing changes, nothing is written.
+  ///
+  /// - Returns: What has changed, with the rest of the request if time was up.
   func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
-    let before = try fleet()
+    // Counting the commands that wait would take longer the more there are.
+    let before = try fleet(counting: false)
     var hearing = try FleetHearing(request, of: before, in: self)
     try hearing.run()
     if hearing.fleet != before { try save(hearing.fleet) }
-    let hasWaiting = before?.waiting ?? 0 > 0
-    let isNews = hasWaiting && !(request.published.isEmpty && request.refusals.isEmpty)
-    if isNews {
-      for id in request.published { try deletePending(id...id) }
-      for (id, why) in request.refusals { try refuse(id, because: why) }
-    }
-    let hasChanged = hearing.hasChanged || isNews || hearing.fleet != before
+    let hasChanged = hearing.hasChanged || hearing.fleet != before
     if hasChanged, !hearing.hasRaisedRevision { try raiseRevision(of: nil) }
     return hearing.changes
   }
@@ -50,7 +47,7 @@ extension StorePlace {
   ///
   /// - Returns: The commands.
   func withdraw(from name: String) throws(StoreError) -> [FleetOrder] {
-    guard var fleet = try fleet() else { return [] }
+    guard var fleet = try fleet(counting: false) else { return [] }
     let pending = try pendingOrders(of: name, limit: .max)
     guard !pending.isEmpty else { return [] }
     for register in try registers(of: name)
@@ -91,7 +88,7 @@ extension StorePlace {
 
   /// Leaves the fleet; false if the store belongs to none.
   func leaveFleet() throws(StoreError) -> Bool {
-    guard try fleet() != nil else { return false }
+    guard try fleet(counting: false) != nil else { return false }
     try forgetFleet()
     try raiseRevision(of: nil)
     return true
@@ -119,12 +116,21 @@ private struct FleetHearing<Place: StorePlace> {
   /// What the store will know of its fleet.
   private(set) var fleet: StoredFleet
 
-  private let request: FleetRequest
+  /// What is left to be done.
+  private var rest: FleetRequest
+
+  /// When the transaction has to end, on the monotonic clock.
+  private let end: Int64
+
+  /// Whether the transaction has done any of it.
+  private var hasWorked = false
 
   /// - Throws: If the store belongs to another fleet.
   init(_ request: FleetRequest, of fleet: StoredFleet?, in place: Place) throws(StoreError) {
-    self.request = request
+    rest = request
+    end = Patience.deadline(after: request.turn)
     self.place = place
+    changes.commandCount = request.commandCount
     var fleet = fleet ?? StoredFleet(fleet: request.fleet, host: request.host)
     guard fleet.fleet == request.fleet else {
       throw StoreError(
@@ -137,23 +143,66 @@ private struct FleetHearing<Place: StorePlace> {
   }
 
   mutating func run() throws(StoreError) {
-    if let latest = request.latestStamp, fleet.stamp > latest {
+    if let latest = rest.latestStamp, fleet.stamp > latest {
       fleet.stamp = try place.correct(
-        stampsAbove: latest, of: fleet.host, knowing: request.remembered)
+        stampsAbove: latest, of: fleet.host, knowing: rest.remembered)
       hasChanged = true
       changes.hasCorrected = true
     }
-    for news in request.news { try hear(news) }
-    if let note = request.note, note != fleet.note {
+    rest.latestStamp = nil
+    rest.remembered = []
+    if let note = rest.note, note != fleet.note {
       fleet.isConnected = note.isConnected
       fleet.problem = note.problem
       fleet.changedAtMilliseconds = place.now.wallMilliseconds
     }
+    rest.note = nil
+    let hasNews = !rest.news.isEmpty
+    guard try hearNews(), try settlePending() else {
+      rest.hasChanged = rest.hasChanged || hasChanged
+      rest.commandCount = changes.commandCount
+      changes.rest = rest
+      return
+    }
     // A position alone is not written, because every process would have to look again. A relay that
     // starts from the earlier position only reads news again that change nothing.
     let isWorthIt =
-      request.news.isEmpty || hasChanged || request.position?.epoch != fleet.position?.epoch
-    if let position = request.position, isWorthIt { fleet.position = position }
+      !hasNews || hasChanged || rest.hasChanged
+      || rest.position?.epoch != fleet.position?.epoch
+    if let position = rest.position, isWorthIt { fleet.position = position }
+  }
+
+  /// Whether time is left; until something has been done, there is.
+  private var hasTime: Bool { !hasWorked || Patience.monotonicNanoseconds() < end }
+
+  /// Hears the news in order until time is up; returns whether all of it was heard.
+  private mutating func hearNews() throws(StoreError) -> Bool {
+    var heard = 0
+    for news in rest.news {
+      guard hasTime else { break }
+      try hear(news)
+      hasWorked = true
+      heard += 1
+    }
+    rest.news.removeFirst(heard)
+    return rest.news.isEmpty
+  }
+
+  /// Notes what has gone out, and what cannot, until time is up; returns whether all was noted.
+  private mutating func settlePending() throws(StoreError) -> Bool {
+    guard !(rest.published.isEmpty && rest.refusals.isEmpty) else { return true }
+    guard try place.hasPendingOrders() else { return true }
+    while hasTime, let id = rest.published.popLast() {
+      try place.deletePending(id...id)
+      hasWorked = true
+      hasChanged = true
+    }
+    while hasTime, let (id, why) = rest.refusals.popFirst() {
+      try place.refuse(id, because: why)
+      hasWorked = true
+      hasChanged = true
+    }
+    return rest.published.isEmpty && rest.refusals.isEmpty
   }
 
   private mutating func hear(_ news: FleetNews) throws(StoreError) {
@@ -209,10 +258,15 @@ private struct FleetHearing<Place: StorePlace> {
       return .refused(error.description)
     }
     if verdict == nil {
-      let hasRoom = try before.registers.isEmpty ? place.hasRoomForStrangers() : true
-      guard hasRoom else {
-        return .refused(
-          "commands about too many breakers that this host does not have are remembered already")
+      if before.registers.isEmpty {
+        var known = changes.commandCount
+        if known == nil { known = try place.commandCount() }
+        let count = known ?? 0
+        guard count < place.room else {
+          return .refused(
+            "commands about too many breakers that this host does not have are remembered already")
+        }
+        changes.commandCount = count
       }
       // A breaker that is created later need not follow earlier commands.
       ledger.note(true, aspects)
@@ -220,6 +274,9 @@ private struct FleetHearing<Place: StorePlace> {
     for (aspect, register) in ledger.registers where register != before.registers[aspect] {
       try place.keep(register)
       hasChanged = true
+    }
+    if let count = changes.commandCount {
+      changes.commandCount = count + ledger.registers.count - before.registers.count
     }
     return verdict ?? (isMode && order.isModeOver(at: place.now) ? .expired : .noBreaker)
   }

@@ -69,7 +69,7 @@ package struct GivenCommand: Sendable, Hashable {
   }
 }
 
-/// What a relay has to write, in one transaction.
+/// What a relay has to write.
 package struct FleetRequest: Sendable, Hashable {
   /// The fleet that the relay belongs to, and what it calls this host.
   package var fleet: String
@@ -96,6 +96,24 @@ package struct FleetRequest: Sendable, Hashable {
   /// The commands that the fleet remembers, if stamps are to be corrected.
   package var remembered: [FleetCommand] = []
 
+  /// How long the relay may work in one transaction.
+  ///
+  /// Every process that writes waits for it. The next transaction does what is left then; each does
+  /// some of it, however short the time.
+  package var turn = usualTurn
+
+  /// With the commit, which takes time too, a transaction is shorter than ten milliseconds.
+  package static let usualTurn = Duration.milliseconds(5)
+
+  /// How many commands the store remembers; nil if that is not known.
+  ///
+  /// Counting them takes longer the more there are, so they are counted before the first transaction,
+  /// and from then on as they come.
+  package var commandCount: Int?
+
+  /// Whether the part that was carried out already has changed anything.
+  var hasChanged = false
+
   package struct Note: Sendable, Hashable {
     package var isConnected: Bool
     package var problem: String?
@@ -113,12 +131,13 @@ package struct FleetRequest: Sendable, Hashable {
 }
 
 extension FleetRequest {
-  /// Whether nothing has to be written in a store that knows this of its fleet.
-  func isMet(by fleet: StoredFleet) -> Bool {
+  /// Whether nothing has to be written in a store that knows this of its fleet, and in which commands
+  /// wait to be published or do not.
+  func isMet(by fleet: StoredFleet, hasPending: Bool) -> Bool {
     news.isEmpty && fleet.fleet == self.fleet && fleet.host == host
       && (note.map { $0 == fleet.note } ?? true)
       && (position.map { $0 == fleet.position } ?? true)
-      && ((published.isEmpty && refusals.isEmpty) || fleet.waiting == 0)
+      && ((published.isEmpty && refusals.isEmpty) || !hasPending)
       && (latestStamp.map { fleet.stamp <= $0 } ?? true)
   }
 }
@@ -141,6 +160,22 @@ package struct FleetChanges: Sendable {
   /// What happened to each breaker.
   package var events: [(name: String, events: [BreakerEvent])] = []
 
-  /// Why the transaction, which every process sees, may not survive a power cut.
+  /// How many commands the store remembers, or a few less; nil if that is not known.
+  package var commandCount: Int?
+
+  /// What a transaction had no time for; nil once all is done.
+  var rest: FleetRequest?
+
+  /// Why a transaction, which every process sees, may not survive a power cut.
   package var syncError: StoreError?
+
+  /// Adds what a later transaction has changed.
+  mutating func add(_ later: FleetChanges) {
+    verdicts += later.verdicts
+    hasCorrected = hasCorrected || later.hasCorrected
+    events += later.events
+    commandCount = later.commandCount
+    rest = later.rest
+    syncError = syncError ?? later.syncError
+  }
 }

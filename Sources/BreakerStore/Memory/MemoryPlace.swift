@@ -19,7 +19,7 @@ final class MemoryPlace {
   let lineage = Int64.random(in: .min ... .max)
   let clock: StoreClock
 
-  private let room: Int64
+  let room: Int64
   private let judge: @Sendable (ProcessIdentity) -> Bool
 
   private(set) var now: Moment
@@ -235,6 +235,10 @@ extension MemoryPlace: StoreReading {
     }
     return Array((found ?? sorted).prefix(max(0, limit)))
   }
+
+  func hasPendingOrders() -> Bool { !outbox.rows.isEmpty }
+
+  func commandCount() -> Int { registers.rows.values.reduce(0) { $0 + $1.count } }
 }
 
 extension MemoryPlace: StorePlace {
@@ -303,10 +307,6 @@ extension MemoryPlace: StorePlace {
     marks.fleet = nil
     registers.mapRows { _, _ in nil }
     outbox.mapRows { _, _ in nil }
-  }
-
-  func hasRoomForStrangers() -> Bool {
-    registers.rows.values.reduce(0) { $0 + $1.count } < room
   }
 
   func keep(_ register: FleetRegister) {

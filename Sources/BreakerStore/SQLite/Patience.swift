@@ -29,7 +29,7 @@ internal import Glibc
 
   private func shouldRetry(after attempts: Int32) -> Bool {
     if attempts == 0 { deadline = Self.monotonicNanoseconds() + timeout }
-    return Self.pause(150_000...1_000_000, until: deadline)
+    return Self.pause(150_000...Self.longestPause, until: deadline)
   }
 
   /// Waits, as a connection does, for something that others hold; false if they hold it too long.
@@ -131,6 +131,18 @@ extension Patience {
 
   /// Whether a wait of this thread was ended early.
   package static var wasInterrupted: Bool { sb_was_interrupted() != 0 }
+
+  /// Pauses for as long as a transaction took, so that others can write before the next one.
+  ///
+  /// Processes that wait to write look only now and then. Between transactions that follow closely
+  /// upon each other they would rarely find the store free.
+  static func letOthersWrite(after transaction: Int64) {
+    guard transaction >= longestPause else { return }
+    _ = pause(transaction...transaction, until: deadline(after: brief))
+  }
+
+  /// The longest pause of a connection that waits for others, in nanoseconds.
+  private static let longestPause: Int64 = 1_000_000
 
   /// Pauses before the caller tries again; false if it has waited long enough.
   static func pause(

@@ -13,7 +13,7 @@ enum Query: Int, CaseIterable {
   case declare, declarations, trimDeclarations
   case fleet, saveFleet
   case registers, registersOfBreaker, saveRegister
-  case orders, ordersOfBreaker, insertOrder, refuseOrder, deleteOrders
+  case orders, ordersOfBreaker, hasOrders, insertOrder, refuseOrder, deleteOrders
   case deleteLaterOrders, deleteLaterRegisters, deleteRegister
 
   var sql: String {
@@ -176,6 +176,7 @@ enum Query: Int, CaseIterable {
       SELECT id, \(FleetOrderColumns.list), refusal FROM fleet_outbox
       WHERE breaker = ?2 ORDER BY id LIMIT ?1
       """
+    case .hasOrders: "SELECT EXISTS (SELECT 1 FROM fleet_outbox)"
     case .insertOrder:
       """
       INSERT INTO fleet_outbox (\(FleetOrderColumns.list))

@@ -52,6 +52,12 @@ package protocol StoreReading: AnyObject {
 
   /// The oldest commands that the relay has yet to publish, to one breaker or to all.
   func pendingOrders(of name: String?, limit: Int) throws(StoreError) -> [PendingOrder]
+
+  /// Whether there are commands that the relay has yet to publish.
+  func hasPendingOrders() throws(StoreError) -> Bool
+
+  /// How many commands of the fleet are remembered; counting them takes longer the more there are.
+  func commandCount() throws(StoreError) -> Int
 }
 
 extension StoreReading {
@@ -70,6 +76,9 @@ package protocol StorePlace: StoreReading {
 
   /// What the commit has to be followed by.
   var demands: CommitDemands { get set }
+
+  /// How many breakers there may be, and how many commands to breakers that are not there.
+  var room: Int64 { get }
 
   /// Why there is no room for one more breaker; nil if there is.
   func lackOfRoom() throws(StoreError) -> StoreError?
@@ -106,9 +115,6 @@ package protocol StorePlace: StoreReading {
 
   /// Deletes everything that is known of the fleet.
   func forgetFleet() throws(StoreError)
-
-  /// Whether there is room for commands to one more breaker that this host does not have.
-  func hasRoomForStrangers() throws(StoreError) -> Bool
 
   /// Keeps a register in place of the earlier one about the same aspect.
   func keep(_ register: FleetRegister) throws(StoreError)

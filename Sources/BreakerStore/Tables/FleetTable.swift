@@ -45,7 +45,19 @@ extension ReadTransaction {
   }
 }
 
+extension ReadTransaction {
+  func hasPendingOrders() throws(StoreError) -> Bool {
+    try connection.statement(.hasOrders).first { $0.integer(0) } == 1
+  }
+
+  func commandCount() throws(StoreError) -> Int {
+    Int(try connection.integer("SELECT count(*) FROM fleet_command"))
+  }
+}
+
 extension WriteTransaction {
+  var room: Int64 { storage.room }
+
   func save(_ fleet: StoredFleet) throws(StoreError) {
     let save = try connection.statement(.saveFleet)
     save.bind(1, fleet.fleet)
@@ -65,10 +77,6 @@ extension WriteTransaction {
     try connection.execute(
       "DELETE FROM fleet; DELETE FROM fleet_command; DELETE FROM fleet_outbox",
       to: "leave its fleet")
-  }
-
-  func hasRoomForStrangers() throws(StoreError) -> Bool {
-    try connection.integer("SELECT count(*) FROM fleet_command") < storage.room
   }
 
   func keep(_ register: FleetRegister) throws(StoreError) {

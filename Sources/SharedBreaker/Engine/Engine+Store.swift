@@ -285,9 +285,9 @@ extension Engine {
 
   /// Does what a relay requests, and tells the observer what has changed.
   func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
-    let done = try storage.carryOut(request)
-    update { $0.collect(done.events, done.syncError) }
-    return done
+    try storage.carryOut(request) { done in
+      update { $0.collect(done.events, done.syncError) }
+    }
   }
 }
 

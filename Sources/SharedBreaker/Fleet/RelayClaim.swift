@@ -4,8 +4,9 @@ internal import BreakerStore
 /// The right of one process to be the relay of a store, for as long as it is kept.
 ///
 /// A relay tells other hosts what happens to the breakers of its own host, and writes the news from
-/// other hosts into the store. `cbrelay` is a relay that uses Redis. Each method is one transaction,
-/// and writes nothing if nothing changes.
+/// other hosts into the store. `cbrelay` is a relay that uses Redis. No transaction of a relay is long,
+/// and none writes anything if nothing changes. A method that has much to write takes several, and
+/// lets other processes write in between.
 public final class RelayClaim: Sendable {
   /// A command that was given on this host and that the other hosts do not know yet.
   public struct Pending: Sendable, Hashable {
@@ -23,6 +24,9 @@ public final class RelayClaim: Sendable {
   private let hold: RelayHold
   private let fleet: String
   private let host: String
+
+  /// How many commands the store remembers; nil if that is to be counted.
+  private let commandCount = Guarded<Int?>(nil)
 
   init(_ engine: Engine, _ hold: RelayHold, fleet: String, host: String) {
     self.engine = engine
@@ -85,6 +89,8 @@ public final class RelayClaim: Sendable {
 
   /// Applies news from other hosts, in order, and notes how far the relay has read.
   ///
+  /// Much news takes several transactions, in which the other processes of the host see it bit by bit.
+  ///
   /// If none of the news changes anything, a new position in the same epoch is not written either.
   /// A relay that begins from an earlier position reads the same news again, which changes nothing.
   ///
@@ -92,15 +98,29 @@ public final class RelayClaim: Sendable {
   ///   - news: The news from other hosts.
   ///   - position: How far the relay has read with these; nil to leave it as it is.
   /// - Returns: What came of each piece of news.
-  /// - Throws: `StoreError` if the store cannot be written, or belongs to another fleet. Then
-  ///   nothing has changed.
+  /// - Throws: `StoreError` if the store cannot be written, or belongs to another fleet. Some of the
+  ///   news may have been applied then, and the position has not changed. Applying the same news again
+  ///   does the rest.
   public func apply(
     _ news: [FleetNews], position: FleetPosition?
   ) throws(StoreError) -> [FleetVerdict] {
+    try apply(news, position: position, turn: FleetRequest.usualTurn)
+  }
+
+  /// Does the same with another time for each transaction.
+  package func apply(
+    _ news: [FleetNews], position: FleetPosition?, turn: Duration
+  ) throws(StoreError) -> [FleetVerdict] {
     var request = request
+    request.turn = turn
     request.news = news
     request.position = position
-    return try carryOut(request).verdicts
+    request.commandCount = commandCount.withLock { $0 }
+    let changes = try carryOut(request)
+    // Where one was refused, there may be room again by the next time.
+    let isKnown = changes.verdicts.allSatisfy(\.isAccepted)
+    commandCount.withLock { $0 = isKnown ? changes.commandCount : nil }
+    return changes.verdicts
   }
 
   /// Returns the latest commands of the fleet that this host knows, about one aspect each.
@@ -166,5 +186,13 @@ public final class RelayClaim: Sendable {
 
   private func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
     try engine.carryOut(request)
+  }
+}
+
+extension FleetVerdict {
+  /// Whether the host has not refused it.
+  fileprivate var isAccepted: Bool {
+    if case .refused = self { return false }
+    return true
   }
 }
