@@ -11,14 +11,14 @@ internal import Synchronization
 /// | --- | --- |
 /// | a caller that finds no room | at once, but each process at most once a millisecond |
 /// | two watchers, which are the last waiter to be served and the last one of another process | every 50 ms |
-/// | all other waiters, in case both watchers die or stop | every second, and more seldom if many wait |
+/// | all other waiters, in case both watchers die or stop | every second, or together 25 times if many wait |
 /// | a caller that does not wait, and finds a waiter before it though there is room | at once, in turn with the waiters |
 /// | a process that makes calls under the limit (`lookAround`) | every second |
 ///
 /// Waiters of all processes take turns: together they look at most once in 40 ms. Such a look believes locks: an
 /// owner whose lifeline is held is alive. Once a second one of them looks thoroughly, because an owner that has
 /// ended keeps its lifeline if another process has its memory. A look that costs much is followed by a long
-/// pause, so that all of this takes less than 0.5 % of a processor, however many wait and have slots.
+/// pause, so that the looks of both watchers take less than 0.4 % of a processor, however many wait and have slots.
 final class SlotCare: Sendable {
   private let state = Guarded(State())
 
@@ -39,8 +39,8 @@ final class SlotCare: Sendable {
   /// How often all others look.
   static let second: Int64 = 1_000_000_000
 
-  /// How often all others look together, at most.
-  private static let apart: Int64 = 10_000_000
+  /// How often all others look together, if many wait.
+  private static let apart: Int64 = 40_000_000
 
   /// The shortest time between two looks of waiters on the host.
   static let freshness: Int64 = 40_000_000
@@ -71,8 +71,12 @@ final class SlotCare: Sendable {
   /// How long a watcher sleeps after a look that has cost so much of a processor.
   static func pause(after cost: Int64) -> Int64 { min(max(tick, cost * share), second) }
 
-  /// How long other waiters sleep, if so many wait.
-  static func pause(among waiters: Int) -> Int64 { max(second, Int64(waiters) * apart) }
+  /// How long another waiter sleeps, if so many wait.
+  ///
+  /// By chance, because many that have come together would look together.
+  static func pause(among waiters: Int) -> Int64 {
+    .random(in: second...max(second, 2 * Int64(waiters) * apart))
+  }
 
   func willFork() { state.willFork() }
   func didFork() { state.didFork() }
