@@ -102,6 +102,9 @@ enum Role: String {
   /// Has turns together with another process: how they are handed over, a room, which side, how many.
   case hands
 
+  /// Lets threads wait for room, and measures what that costs: a room, seconds.
+  case waits
+
   func run(_ words: [String]) throws {
     bs_end_with_parent()
     func word(_ index: Int) -> String { index < words.count ? words[index] : "" }
@@ -125,6 +128,7 @@ enum Role: String {
     case .frees: try LateFreeing.run(in: Room(path: word(0)))
     case .blocks:
       try BlockedCall.run(word(0), in: Room(path: word(1)), isWarm: word(2) == "1")
+    case .waits: try IdleWaiters.run(in: Room(path: word(0)), for: number(1))
     case .opens: try Memory.open(in: Room(path: word(0)))
     case .hands:
       guard let way = HandOver(rawValue: word(0)) else { throw BenchError("no way '\(word(0))'") }

@@ -22,7 +22,18 @@ extension Bench {
     let shared = Figure(subject: subject) {
       try Caller.nanoseconds(.limited, processes: 2, in: room, for: scale.seconds)
     }
-    return alone + [shared] + handOverFigures(topic)
+    return alone + [shared] + handOverFigures(topic) + [idleFigure(topic)]
+  }
+
+  /// What it costs that callers wait, of whom some look after processes that have died.
+  private func idleFigure(_ topic: String) -> Figure {
+    let seconds = scale.isQuick ? 5.0 : 20.0
+    let subject = Subject(
+      topic: topic, name: "1,000 that wait in 64 processes, of one processor", unit: "%",
+      goal: .atMost(0.5), samples: "\(Int(seconds)) s")
+    return Figure(subject: subject, isOnce: true) {
+      try IdleWaiters.percent(in: room.inner("waits"), for: seconds)
+    }
   }
 
   /// How long it takes from the end of a call to the beginning of that of another process that sleeps.
