@@ -189,7 +189,9 @@ static int write_room(int descriptor, int64_t end) {
 
 int sb_reserve(int descriptor, int64_t offset, int64_t length) {
   while (fallocate(descriptor, 0, offset, length) != 0) {
-    if (errno == EOPNOTSUPP) return write_room(descriptor, offset + length);
+    // A sandbox may refuse the call, or say that the kernel does not have it.
+    if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM)
+      return write_room(descriptor, offset + length);
     if (errno != EINTR) return errno;
   }
   return 0;

@@ -16,4 +16,15 @@ struct LockedMemoryTests {
       #expect(try puppet.ask(command) == Self.hot, "\(command)")
     }
   }
+
+  @Test(
+    .timeLimit(.minutes(60)), .disabled(if: Memory.isWatched, "a sanitizer ignores mlock(2)"))
+  func `so do those that a call under a limit uses`() throws {
+    let stage = try Stage()
+    let puppet = try stage.puppets(1, "max-concurrent=2")[0]
+    for command in ["locked-files", "fork locked-files", "locked-files"] {
+      let files = try puppet.ask(command)
+      #expect(files.contains("breakers.db-slots"), "\(command): \(files)")
+    }
+  }
 }

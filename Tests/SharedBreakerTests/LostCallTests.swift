@@ -95,6 +95,29 @@ import Testing
     #expect(try puppets[2].ask("state") == "open")
   }
 
+  /// Where every process makes one call, as under cron, none lives until the next second.
+  @Test(.timeLimit(.minutes(60)))
+  func `a process that comes records what others have lost before it makes its first call`() throws
+  {
+    for mayWait in [true, false] {
+      let stage = try Stage()
+      let puppets = try stage.puppets(2, "max-concurrent=9 lost-calls=failure max-failures=2")
+      for puppet in puppets {
+        #expect(try puppet.ask("acquire") == "normal")
+        puppet.kill()
+      }
+      let breaker = try stage.sharedStore().breaker("api")
+      // What would block is done again by a call that may wait.
+      let decision = try breaker.enter(mayWait: mayWait) ?? breaker.enter(mayWait: true)
+      guard case .rejected(let rejection)? = decision else {
+        Issue.record("the call is made: \(String(describing: decision))")
+        return
+      }
+      #expect(rejection.cause == .open)
+      #expect(try stage.sharedStore().snapshot(of: "api")?.totals.lostCalls == 2)
+    }
+  }
+
   @Test(.timeLimit(.minutes(60)))
   func `calls found lost while the store is held are recorded later, each of them once`() throws {
     let stage = try Stage()

@@ -273,14 +273,19 @@ struct HotPages {
 
   private static let bytesOfPage: UInt = 4_096
 
-  /// How many pages are kept: the rest of the system's limit is left to other code of the process.
-  private static let most = Int(min(256 << 10, sb_memory_limit() / 4) / UInt64(bytesOfPage))
+  /// How many pages are kept.
+  private let most: Int
+
+  /// Keeps so many bytes at most, and leaves most of what the system allows to other code of the process.
+  init(atMost bytes: UInt64 = 256 << 10) {
+    most = Int(min(bytes, sb_memory_limit() / 4) / UInt64(Self.bytesOfPage))
+  }
 
   /// Keeps what lies at an address in memory.
   mutating func keep(_ address: UnsafeMutableRawPointer, _ length: Int) {
     let first = UInt(bitPattern: address) / Self.bytesOfPage
     let last = (UInt(bitPattern: address) + UInt(length) - 1) / Self.bytesOfPage
-    for page in first...last where pages.count < Self.most && !pages.contains(page) {
+    for page in first...last where pages.count < most && !pages.contains(page) {
       pages.append(page)
       Self.keep(page)
     }

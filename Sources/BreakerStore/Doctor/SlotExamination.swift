@@ -21,6 +21,12 @@ struct SlotExamination {
         means: "what this user calls is limited apart from all others")
     }
     defer { close(file.descriptor) }
+    guard isWritable(path) else {
+      return StoreFinding(
+        .slots, .warning, "this user cannot write to them",
+        means: "what this user calls is limited apart from all others",
+        repair: "none: 'lsattr' shows whether 'chattr' has made the file immutable")
+    }
     guard !isCutOff(file) else {
       return StoreFinding(
         .slots, .bad, "the file was cut off",
@@ -46,11 +52,20 @@ struct SlotExamination {
           "more or fewer calls than a limit says may be under way, and lost ones may be miscounted",
         repair: Self.aside, [.setAside(suffix: SlotFile.kind.suffix, file.identity)])
     }
+    if let shortage = SlotPage.shortage(in: file, of: place.path) {
+      return StoreFinding(.slots, .warning, shortage.found, means: shortage.means)
+    }
     guard damage != nil, let states = SlotPage.states(in: file, of: place.path, choose: { $0 })
     else {
       return StoreFinding(.slots, .warning, "they cannot be read whole")
     }
     return judged(Array(states.values))
+  }
+
+  private func isWritable(_ path: String) -> Bool {
+    guard let file = SharedFile.opened(SlotFile.kind, path, O_RDWR) else { return false }
+    close(file.descriptor)
+    return true
   }
 
   /// Whether the file ends before something that processes may have mapped.
@@ -95,13 +110,13 @@ struct SlotExamination {
         .slots, .note, "\(found); \(left.count) left by \(whose)",
         means: "the next one who looks for room frees what they had")
     }
-    let hidden = Set(living.compactMap(\.process)).filter { process in
-      process.lifeline == nil && ProcessTable.fate(of: process) == .unknown
-    }
+    let hidden = Set(living.compactMap(\.process)).filter { SlotOwners.isOutOfSight($0) }
     guard !hidden.isEmpty else { return StoreFinding(.slots, .ok, found) }
     return StoreFinding(
       .slots, .note, "\(found); \(words(hidden)) out of sight, without a lifeline",
-      means: "from here nobody could see that they have ended, and would keep their room free")
+      means:
+        "nobody sees it from here when one ends, as on overlayfs across PID namespaces: its room is free"
+        + " a day after it took it")
   }
 
   private func words(_ processes: Set<ProcessIdentity>) -> String {

@@ -62,6 +62,9 @@ package protocol CallSlots: AnyObject, Sendable {
   /// Frees what owners have that have ended, from time to time.
   func lookAround()
 
+  /// Frees what owners have that ended before this process came.
+  func lookOnArrival()
+
   /// Whether calls were found lost of which it is not known that the breaker has counted them.
   var hasUncountedLosses: Bool { get }
 
@@ -80,6 +83,9 @@ package protocol CallSlots: AnyObject, Sendable {
 
   /// How many units are under way.
   var usage: SlotUsage { get }
+
+  /// Whether other processes see the calls of this one; not if too many take part.
+  var areCallsSeen: Bool { get }
 }
 
 extension CallSlots {

@@ -24,6 +24,9 @@ internal import Synchronization
   /// The slot from which a call looks for a free one.
   private let hint = Atomic<Int>(0)
 
+  /// Whether this process has looked at what those had who ended before it came.
+  let hasLookedOnArrival = Atomic<Bool>(false)
+
   /// What this process knows about owners that have died and callers that miss their turn.
   let care = SlotCare()
 
@@ -69,6 +72,8 @@ internal import Synchronization
     }
     return usage
   }
+
+  package var areCallsSeen: Bool { owners.areCallsSeen }
 
   /// Whether somebody may wait for room, so that the end of a call wakes them.
   @inline(__always) package var isAwaited: Bool {

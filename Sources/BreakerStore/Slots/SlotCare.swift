@@ -14,6 +14,7 @@ internal import Synchronization
 /// | all other waiters, in case both watchers die or stop | every second, or together 25 times if many wait |
 /// | a caller that does not wait, and finds a waiter before it though there is room | at once, in turn with the waiters |
 /// | a process that makes calls under the limit (`lookAround`) | every second |
+/// | a process that comes (`lookOnArrival`) | once, before its first call |
 ///
 /// Waiters of all processes take turns: together they look at most once in 40 ms. Such a look believes locks: an
 /// owner whose lifeline is held is alive. Once a second one of them looks thoroughly, because an owner that has
@@ -53,6 +54,9 @@ final class SlotCare: Sendable {
 
   /// How many processes are called at once after one was found stopped.
   static let mostCalled = 64
+
+  /// How long an owner keeps a slot if nobody can see whether it has ended.
+  static let longestUnseen: Int64 = 86_400_000_000_000
 
   /// The shortest time between two looks of callers that find no room.
   private static let shortest: Int64 = 1_000_000
@@ -183,14 +187,20 @@ extension SlotBlock {
   }
 
   /// Frees what owners have that have ended; false if there is nothing.
-  func freeTheDead(believingLocks: Bool) -> Bool {
+  func freeTheDead(
+    believingLocks: Bool, at now: Int64 = sb_coarse_nanoseconds()
+  ) -> Bool {
     let isGone = owners.judgement(believingLocks: believingLocks)
     var isAny = false
     for index in 0..<slotExtent {
       let found = word(ofSlot: index)
-      guard !found.isFree, isGone(found.owner) else { continue }
-      // Rule of order 30: the loss is noted before the slot is free.
-      noteLoss(ofSlot: index, found)
+      guard !found.isFree else { continue }
+      if isGone(found.owner) {
+        // Rule of order 30: the loss is noted before the slot is free.
+        noteLoss(ofSlot: index, found)
+      } else if !isOverdue(index, found, at: now) {
+        continue
+      }
       if unsafe sb_decide(slot(index), found.bits, 0) != 0 { isAny = true }
     }
     for index in 0..<placeExtent {
@@ -209,9 +219,29 @@ extension SlotBlock {
     return isAny
   }
 
+  /// Whether a slot was taken so long ago that its owner loses it, because from here nobody can see whether the
+  /// owner has ended.
+  ///
+  /// Such an owner is in another PID namespace, and has no lifeline, because the file system keeps none.
+  private func isOverdue(_ index: Int, _ found: SlotWord, at now: Int64) -> Bool {
+    SlotBound.age(since: unsafe sb_see(line(index, .since)), at: now) >= SlotCare.longestUnseen
+      && owners.isOutOfSight(found.owner)
+  }
+
   /// Frees what owners have that have ended, at most once a second on the whole host.
   package func lookAround() {
     if isTurn(.lookedAt, every: SlotCare.round) { _ = freeTheDead(believingLocks: false) }
+  }
+
+  /// Frees what owners have that ended before this process came.
+  ///
+  /// Another process may have looked a moment ago, and another owner may have ended since.
+  package func lookOnArrival() {
+    guard !hasLookedOnArrival.load(ordering: .relaxed),
+      !hasLookedOnArrival.exchange(true, ordering: .relaxed),
+      (0..<slotExtent).contains(where: { !word(ofSlot: $0).isFree })
+    else { return }
+    _ = freeTheDead(believingLocks: !isTurn(.lookedAt, every: SlotCare.round))
   }
 
   /// Whether so much time has passed since the instant in a word, which becomes the current one then.

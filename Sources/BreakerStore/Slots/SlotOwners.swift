@@ -26,6 +26,9 @@ internal import Synchronization
   /// Those of this process who wait without a thread.
   let dispatcher = SlotDispatcher()
 
+  /// Whether this process was last refused, because the table is full of processes that live.
+  private let isRefused = Atomic<Bool>(false)
+
   // The number of this process, its index, and the fork depth for which they hold.
   private let number = Atomic<UInt64>(0)
   private let index = Atomic<Int>(0)
@@ -72,9 +75,9 @@ internal import Synchronization
       let process = identify()
       // An owner without a lifeline is told by its pid and its start time alone.
       let number = UInt64(process.lifeline?.byte ?? .random(in: 1 << 32..<1 << 62))
-      guard let index = enter(number, process) ?? (expire() ? enter(number, process) : nil) else {
-        return nil
-      }
+      let found = enter(number, process) ?? (expire() ? enter(number, process) : nil)
+      isRefused.store(found == nil, ordering: .relaxed)
+      guard let index = found else { return nil }
       let earlier = self.number.exchange(number, ordering: .relaxed)
       let earlierIndex = self.index.exchange(index, ordering: .relaxed)
       if earlier == number, earlierIndex != index { ring(earlierIndex) }
@@ -94,6 +97,18 @@ internal import Synchronization
 
   @inline(never) private var registeredAgain: UInt64? {
     forkDepth.load(ordering: .acquiring) == ForkGuard.depth ? register() : nil
+  }
+
+  /// Whether calls of this process are seen by others.
+  var areCallsSeen: Bool { !isRefused.load(ordering: .relaxed) }
+
+  /// Whether the table is full of processes that live, so that others make calls that nobody sees.
+  var isFull: Bool {
+    (0..<SlotFile.owners).allSatisfy { unsafe sb_see(entry($0)) != 0 }
+      && (0..<SlotFile.owners).allSatisfy { index in
+        unsafe sb_see(entry(index)) & 3 == 2
+          && process(at: index).map { !judge.hasEnded($0) } ?? false
+      }
   }
 
   /// Whether an owner has ended for certain.
@@ -132,6 +147,15 @@ internal import Synchronization
     guard let index = index(of: number) else { return true }
     if unsafe sb_load(line(index).advanced(by: Self.exitWord)) == number { return false }
     return process(at: index).map { ProcessTable.hasEndedOrEnds($0) } ?? true
+  }
+
+  /// Whether nobody can see from here whether an owner has ended.
+  func isOutOfSight(_ number: UInt64) -> Bool {
+    process(number).map { Self.isOutOfSight($0) } ?? false
+  }
+
+  static func isOutOfSight(_ process: ProcessIdentity) -> Bool {
+    process.lifeline == nil && ProcessTable.fate(of: process) == .unknown
   }
 
   /// The process of an owner; nil if it is not known.

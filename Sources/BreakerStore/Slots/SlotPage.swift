@@ -19,11 +19,17 @@ package final class SlotPage: Sendable {
     var owners: SlotOwners?
     var blocks: [Int64: SlotBlock] = [:]
 
+    /// The pages in use, which the system is asked to keep in memory.
+    var hot = HotPages(atMost: SlotPage.mostKeptInMemory)
+
     /// What is mapped of files that were replaced.
     var retired: [[SlotMapping]] = []
 
     /// When to try again after the file could not be opened, on the monotonic clock.
     var nextTry: Int64 = 0
+
+    /// When to look again which breakers were deleted, because there is no block left.
+    var nextRelease: Int64 = 0
 
     /// When this process may replace a file again, so that two that disagree do not fill the disk.
     var nextReplacement: Int64 = 0
@@ -73,6 +79,7 @@ package final class SlotPage: Sendable {
       if place != state.place { Self.retire(&state) }
       state.place = place
       state.nextTry = 0
+      state.hot.keepAfterFork()
     }
   }
 
@@ -82,10 +89,14 @@ package final class SlotPage: Sendable {
   /// Switches to the file that is at the path now, if it is a different one.
   package func lookAfterFile() {
     state.withLock { state in
-      guard let place = state.place, let identity = state.identity, !state.blocks.isEmpty,
-        identity != StoreFile.identity(of: place.path(of: SlotFile.kind))
-      else { return }
-      withFile(&state) { _, _ in }
+      guard let place = state.place, let identity = state.identity, !state.blocks.isEmpty else {
+        return
+      }
+      guard identity == StoreFile.identity(of: place.path(of: SlotFile.kind)) else {
+        withFile(&state) { _, _ in }
+        return
+      }
+      for block in state.blocks.values { block.keepInMemory(by: &state.hot) }
     }
   }
 
@@ -99,7 +110,7 @@ package final class SlotPage: Sendable {
           return
         }
         state.head = head
-        guard let index = Self.index(ofBreaker: id, in: head),
+        guard let index = self.index(ofBreaker: id, in: head, of: file, at: state.place),
           let mapping = SlotMapping(
             file, SlotFile.offset(ofBlock: index), SlotFile.bytesOfBlock)
         else { return }
@@ -110,8 +121,42 @@ package final class SlotPage: Sendable {
         state.owners = owners
         state.blocks[id] = SlotBlock(
           mapping, owners, of: id, number: ProcessSlots.number(ofBreaker: id, in: file.identity))
+        state.blocks[id]?.keepInMemory(by: &state.hot)
+        unsafe state.hot.keep(head.address, SlotFile.kind.bytesOfHeader)
       }
       return state.blocks[id]
+    }
+  }
+
+  /// Whether it is time to free the blocks of deleted breakers, because there is none left.
+  ///
+  /// A store may have many breakers, so reading which exist takes time.
+  func isReleaseDue() -> Bool {
+    state.withLock { state in
+      guard let head = state.head, Patience.isOver(at: state.nextRelease), Self.isFull(head) else {
+        return false
+      }
+      state.nextRelease = Patience.deadline(after: .seconds(10))
+      return true
+    }
+  }
+
+  /// Runs a body that frees blocks, under the lock of the store; does nothing if that takes long.
+  func releasing(_ body: (SharedFile, SlotMapping, SlotOwners) -> Void) {
+    state.withLock { state in
+      withFile(&state) { state, file in
+        guard let head = state.head, let place = state.place else { return }
+        let owners =
+          state.owners
+          ?? SlotOwners(head, judge: OwnerJudge(of: place.storePath), identify: identify)
+        do throws(StoreError) {
+          try StoreLock.held(place.storePath, atMost: Self.patience) { _ in
+            body(file, head, owners)
+          }
+        } catch {
+          // It can wait for the next breaker that needs a block.
+        }
+      }
     }
   }
 
@@ -129,6 +174,7 @@ package final class SlotPage: Sendable {
     state.head = nil
     state.owners = nil
     state.blocks = [:]
+    state.hot = HotPages(atMost: mostKeptInMemory)
   }
 
   private static func letGo(_ state: inout State) {
@@ -136,11 +182,16 @@ package final class SlotPage: Sendable {
     state.identity = nil
   }
 
+  /// How much is kept in memory: the tables, and the blocks of some forty breakers.
+  private static let mostKeptInMemory: UInt64 = 1 << 20
+
   /// How long to wait for a process that is creating the file: without it, a limit is not shared.
-  private static let patience = Duration.milliseconds(250)
+  static let patience = Duration.milliseconds(250)
 
   /// Opens the file only briefly, because every child would inherit a descriptor that stayed open.
-  private func withFile(_ state: inout State, _ body: (inout State, SharedFile) -> Void) {
+  private func withFile(
+    _ state: inout State, _ body: (inout State, SharedFile) -> Void
+  ) {
     let now = Patience.monotonicNanoseconds()
     guard let place = state.place, now >= state.nextTry else { return }
     var found: SharedFile?
@@ -179,16 +230,5 @@ package final class SlotPage: Sendable {
     (0..<SlotFile.blocks).first {
       unsafe sb_see(head.word(SlotFile.offsetOfBlocks + $0 * 8)) == UInt64(bitPattern: id)
     }
-  }
-
-  /// The index of a breaker's block, which it gets if it has none; nil if there is none left.
-  private static func index(ofBreaker id: Int64, in head: SlotMapping) -> Int? {
-    let number = UInt64(bitPattern: id)
-    for index in 0..<SlotFile.blocks {
-      let entry = unsafe head.word(SlotFile.offsetOfBlocks + index * 8)
-      if unsafe sb_see(entry) == number { return index }
-      if unsafe sb_decide(entry, 0, number) != 0 || sb_see(entry) == number { return index }
-    }
-    return nil
   }
 }

@@ -187,9 +187,13 @@ extension SlotPage {
     guard let head = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else { return nil }
     let owners = SlotOwners(head, judge: OwnerJudge(of: storePath)) { ProcessTable.current() }
     let now = sb_coarse_nanoseconds()
-    // A breaker that is not in the file has not had a call since the file was made.
+    // Nobody knows what processes have under way that found no entry.
+    if owners.isFull { return [:] }
+    // A breaker that is not in the file has not had a call since the file was made, if it could be there.
+    let isComplete = !isFull(head)
     var states = Dictionary(
-      found.filter { $0.1 == nil }.map { ($0.0, SlotState()) }, uniquingKeysWith: { $1 })
+      found.filter { isComplete && $0.1 == nil }.map { ($0.0, SlotState()) },
+      uniquingKeysWith: { $1 })
     // Nobody takes anything in a copy, so it needs no number of its own.
     for (id, block) in blocks {
       states[id] = SlotBlock(block, owners, of: id, number: 0).state(at: now)

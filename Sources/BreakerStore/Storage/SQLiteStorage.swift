@@ -88,7 +88,18 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   package var sharedCounters: CounterPage? { counterPage }
 
-  package func slots(ofBreaker id: Int64) -> (any CallSlots)? { slotPage.block(ofBreaker: id) }
+  package func slots(ofBreaker id: Int64) -> (any CallSlots)? {
+    if let block = slotPage.block(ofBreaker: id) { return block }
+    guard slotPage.isReleaseDue() else { return nil }
+    do throws(StoreError) {
+      // Read after the breaker was made, so one that is missing and older was deleted.
+      let living = try list(beginningWith: "", in: nil).map(\.id)
+      slotPage.releaseBlocks(before: id, except: Set(living))
+    } catch {
+      return nil
+    }
+    return slotPage.block(ofBreaker: id)
+  }
 
   package func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
     slotPage.states(ofBreakers: ids)

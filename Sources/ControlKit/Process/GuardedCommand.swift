@@ -156,7 +156,8 @@ extension CommandContext {
   /// Such a process keeps to the limit alone, so one that makes a single call keeps to none.
   fileprivate func warnIfUnlimited(_ breaker: Breaker) {
     let snapshot = breaker.snapshot()
-    guard snapshot.policy.maxConcurrent != nil, snapshot.limit == nil else { return }
+    guard snapshot.policy.maxConcurrent != nil, snapshot.limit == nil || !breaker.sharesLimit
+    else { return }
     note(
       "the command runs without its limit: the calls under way cannot be counted in "
         + "\(VisibleText.bare(store.path))-slots: run 'cbctl doctor'")

@@ -52,8 +52,8 @@ struct LimitDetails {
         (
           "limit",
           "\(units(most)); how many are under way is not known: no call has been made since the host"
-            + " booted, or the file of the slots could not be made, was deleted, or is closed to this"
-            + " user"
+            + " booted, or the file of the slots could not be made, was deleted, is full, or is closed"
+            + " to this user"
         )
       ]
     }

@@ -65,7 +65,7 @@ extension Engine {
   /// - Throws: `BreakerError.store` if a wait was ended early, or if the store cannot be used and the
   ///   request says to throw.
   func admit(_ request: Request, to cell: Cell) throws(BreakerError) -> Decision<Ticket> {
-    let decision = try decide(request, on: cell)
+    let decision = try decideSettled(request, on: cell)
     guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
     return try findRoom(for: ticket, under: limit, request, of: cell)
   }
@@ -79,6 +79,7 @@ extension Engine {
   ) throws(BreakerError) -> Decision<Ticket>? {
     guard let decision = try decideAtOnce(request, on: cell) else { return nil }
     guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
+    if hasToSettleWhatOthersLeft(before: ticket, under: limit, of: cell) { return nil }
     return try findRoomAtOnce(for: ticket, under: limit, request, of: cell)
   }
 
@@ -88,9 +89,21 @@ extension Engine {
   nonisolated(nonsending) func admitInTurn(
     _ request: Request, to cell: Cell
   ) async throws -> Decision<Ticket> {
-    let decision = try decide(request, on: cell)
+    let decision = try decideSettled(request, on: cell)
     guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
     return try await findRoomInTurn(for: ticket, under: limit, request, of: cell)
+  }
+
+  /// Decides whether a call may be made if there is room for it, and decides again if calls that others have lost
+  /// were recorded meanwhile.
+  private func decideSettled(
+    _ request: Request, on cell: Cell
+  ) throws(BreakerError) -> Decision<Ticket> {
+    let decision = try decide(request, on: cell)
+    guard let (ticket, limit) = limit(over: decision, request, of: cell),
+      settleWhatOthersLeft(before: ticket, under: limit, of: cell)
+    else { return decision }
+    return try decide(request, on: cell)
   }
 
   /// The ticket of a permitted call and the limit that it is under; nil if there is none.

@@ -1,0 +1,129 @@
+internal import CHost
+internal import Glibc
+
+/// Which block is that of which breaker.
+///
+/// The table changes only under the lock of the store, so no breaker ever has two blocks.
+extension SlotPage {
+  /// The index of a breaker's block, which it gets if it has none; nil if there is none left, or no room for it on
+  /// the disk.
+  func index(
+    ofBreaker id: Int64, in head: SlotMapping, of file: SharedFile, at place: SharedFile.Place?
+  ) -> Int? {
+    if let known = Self.knownIndex(ofBreaker: id, in: head) { return known }
+    guard let place else { return nil }
+    do throws(StoreError) {
+      return try StoreLock.held(place.storePath, atMost: Self.patience) {
+        _ throws(StoreError) -> Int? in
+        if let known = Self.knownIndex(ofBreaker: id, in: head) { return known }
+        guard let index = (0..<SlotFile.blocks).first(where: { Self.entry($0, of: head) == 0 }),
+          // An entry has its space from the beginning, so a file that ends before it was cut off.
+          file.reserve(SlotFile.offset(ofBlock: index), SlotFile.bytesOfBlock)
+        else { return nil }
+        unsafe sb_tell(Self.word(index, of: head), UInt64(bitPattern: id))
+        return index
+      }
+    } catch {
+      return nil
+    }
+  }
+
+  /// Frees the blocks of breakers that were deleted, and of which no call is under way.
+  ///
+  /// - Parameters:
+  ///   - id: A breaker that exists. No breaker gets the number of an earlier one, so those before it that are not
+  ///     among the `living` were deleted.
+  ///   - living: The breakers that exist now.
+  func releaseBlocks(before id: Int64, except living: Set<Int64>) {
+    releasing { file, head, owners in
+      var released = 0
+      for index in 0..<SlotFile.blocks where released < Self.mostReleased {
+        let found = Self.entry(index, of: head)
+        // No breaker has a negative number: the entry was damaged.
+        guard found != 0, found < id, !living.contains(found),
+          let part = SlotMapping(file, SlotFile.offset(ofBlock: index), SlotFile.bytesOfBlock)
+        else { continue }
+        let block = SlotBlock(part, owners, of: found, number: 0)
+        if block.isLeft {
+          released += 1
+          block.clear()
+          unsafe sb_tell(Self.word(index, of: head), 0)
+        }
+      }
+    }
+  }
+
+  /// How many blocks are freed at once: looking at one takes its room on the disk.
+  private static let mostReleased = 64
+
+  /// Whether each block is that of some breaker.
+  static func isFull(_ head: SlotMapping) -> Bool {
+    (0..<SlotFile.blocks).allSatisfy { entry($0, of: head) != 0 }
+  }
+
+  private static func entry(_ index: Int, of head: SlotMapping) -> Int64 {
+    unsafe Int64(bitPattern: sb_see(word(index, of: head)))
+  }
+
+  private static func word(_ index: Int, of head: SlotMapping) -> UnsafeMutablePointer<UInt64> {
+    unsafe head.word(SlotFile.offsetOfBlocks + index * 8)
+  }
+}
+
+extension SlotBlock {
+  /// Whether nobody has a slot or a place, but for owners that have ended.
+  fileprivate var isLeft: Bool {
+    (0..<SlotFile.slotsOfBlock).allSatisfy { index in
+      let word = word(ofSlot: index)
+      return word.isFree || owners.isGone(word.owner)
+    }
+      && (0..<SlotFile.placesOfBlock).allSatisfy { index in
+        let word = word(ofPlace: index)
+        return word.isFree || owners.isGone(word.claimant ?? owner(ofWaiter: index))
+      }
+  }
+
+  /// Makes the block as if it had never been used, except that the serials go on.
+  fileprivate func clear() {
+    for index in 0..<SlotFile.slotsOfBlock {
+      for word in [LineWord.word, .since, .units, .next, .loss] {
+        unsafe sb_tell(line(index, word), 0)
+      }
+    }
+    for index in 0..<SlotFile.placesOfBlock { unsafe sb_tell(place(index), 0) }
+    // The words of the first lines, before the places.
+    for offset in stride(from: 0, to: SlotFile.offsetOfPlaces, by: 8) {
+      unsafe sb_tell(mapping.word(offset), 0)
+    }
+  }
+
+  /// Keeps in memory what calls have used so far, the most important first.
+  func keepInMemory(by hot: inout HotPages) {
+    let ofLines = { (extent: Int) in max(1, extent) * SlotFile.bytesOfLine }
+    unsafe hot.keep(address, SlotFile.bytesOfLine)
+    unsafe hot.keep(address + SlotFile.offsetOfSlots, ofLines(slotExtent))
+    unsafe hot.keep(address + SlotFile.offsetOfPlaces, SlotFile.placesOfBlock * 8)
+    unsafe hot.keep(address + SlotFile.offsetOfWaiters, ofLines(placeExtent))
+  }
+}
+
+extension SlotPage {
+  /// What a file of slots has no room left for, and what comes of it; nil if it has room for everything.
+  static func shortage(in file: SharedFile, of storePath: String) -> (found: String, means: String)?
+  {
+    guard let head = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else { return nil }
+    let owners = SlotOwners(head, judge: OwnerJudge(of: storePath)) { ProcessTable.current() }
+    if owners.isFull {
+      return (
+        "\(SlotFile.owners) processes take part in limits, and no more can",
+        "calls of other processes are under no limit until one of these has ended"
+      )
+    }
+    guard isFull(head) else { return nil }
+    return (
+      "\(SlotFile.blocks) breakers have slots, and no more can",
+      "another one takes those of a breaker that was deleted; if there is none, each process limits its calls"
+        + " apart from all others"
+    )
+  }
+}
