@@ -187,9 +187,7 @@ extension SlotBlock {
   }
 
   /// Frees what owners have that have ended; false if there is nothing.
-  func freeTheDead(
-    believingLocks: Bool, at now: Int64 = sb_coarse_nanoseconds()
-  ) -> Bool {
+  func freeTheDead(believingLocks: Bool, at now: Int64 = sb_coarse_nanoseconds()) -> Bool {
     let isGone = owners.judgement(believingLocks: believingLocks)
     var isAny = false
     for index in 0..<slotExtent {
@@ -219,8 +217,7 @@ extension SlotBlock {
     return isAny
   }
 
-  /// Whether a slot was taken so long ago that its owner loses it, because from here nobody can see whether the
-  /// owner has ended.
+  /// Whether a slot was taken so long ago that its owner loses it, because from here nobody can see its end.
   ///
   /// Such an owner is in another PID namespace, and has no lifeline, because the file system keeps none.
   private func isOverdue(_ index: Int, _ found: SlotWord, at now: Int64) -> Bool {
