@@ -292,6 +292,7 @@ private struct FleetHearing<Place: StorePlace> {
     if taken.hasWritten {
       hasChanged = true
       hasRaisedRevision = true
+      changes.breakers.append(taken.breaker)
     }
     if !taken.events.isEmpty { changes.events.append((name, taken.events)) }
     return verdict

@@ -160,6 +160,9 @@ package struct FleetChanges: Sendable {
   /// What happened to each breaker.
   package var events: [(name: String, events: [BreakerEvent])] = []
 
+  /// The breakers that the transaction has changed, as they stand after each change.
+  package var breakers: [StoredBreaker] = []
+
   /// How many commands the store remembers, or a few less; nil if that is not known.
   package var commandCount: Int?
 

@@ -182,6 +182,7 @@ extension StorePlace {
       // Not one group for all, because a group searches its breakers one by one.
       let taken = try take(step.name, orCreate: true, step.body)
       done.events.append((step.name, taken?.events ?? []))
+      if let taken { done.breakers.append(taken.breaker) }
     }
     // A restore returns only once all of it is on the disk.
     demands = .ofEvents

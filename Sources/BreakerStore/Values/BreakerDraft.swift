@@ -182,6 +182,9 @@ package struct TransactedTogether: Sendable {
   /// What happened to each breaker.
   package var events: [(name: String, events: [BreakerEvent])] = []
 
+  /// The breakers that were changed, as they stand after it.
+  package var breakers: [StoredBreaker] = []
+
   /// Why the transaction, which every process sees, may not survive a power cut.
   package var syncError: StoreError?
 

@@ -273,6 +273,7 @@ extension Engine {
   ) throws(StoreError) -> [String] {
     let done = try storage.transact(together: steps, mustBeNew: mustBeNew)
     update { $0.collect(done.events, done.syncError) }
+    tellThoseWhoWait(on: done.breakers)
     return done.present
   }
 
@@ -287,6 +288,21 @@ extension Engine {
   func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
     try storage.carryOut(request) { done in
       update { $0.collect(done.events, done.syncError) }
+      tellThoseWhoWait(on: done.breakers)
+    }
+  }
+
+  /// Lets those who wait see what a transaction has changed about breakers that this process need not use.
+  ///
+  /// It creates no slots for breakers for which no caller waits.
+  private func tellThoseWhoWait(on breakers: [StoredBreaker]) {
+    guard !breakers.isEmpty else { return }
+    let states = storage.slotStates(ofBreakers: breakers.map(\.id))
+    for breaker in breakers where states[breaker.id]?.waiters.isEmpty == false {
+      let known = read(breaker)
+      if let limit = known.limit { limit.slots.adopt(limit.terms(at: breaker.revision)) }
+      guard !known.word.has(CellWord.permitsWithinLimit) else { continue }
+      storage.slots(ofBreaker: breaker.id)?.wakeAll()
     }
   }
 }

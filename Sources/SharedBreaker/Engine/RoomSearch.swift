@@ -65,6 +65,8 @@ struct RoomSearch: ~Copyable {
         guard engine.isStillPermitted(cell, from: source) else { return false }
         engine.lookAfterSlotsWhileWaiting()
         guard engine.areInUse(limit.slots, by: cell) else { return false }
+        // A process that was killed may have changed the limit, and told no other one.
+        if let now = cell.limit, now.limit !== limit { limit.slots.adopt(now.terms) }
         // If a wait for the store was ended early meanwhile, this one goes on.
         Patience.forgetInterruption()
         return true
