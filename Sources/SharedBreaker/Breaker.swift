@@ -38,14 +38,16 @@ public final class Breaker: Sendable {
   /// A call that needs more units than `max-concurrent` permits takes all of them.
   ///
   /// - Parameters:
-  ///   - units: How many units each call takes; less than 1 is 1.
+  ///   - units: How many units each call takes, where less than 1 is 1; if nil, as many as with this
+  ///     breaker.
   ///   - inBackground: Whether its calls leave the units of `reserve` to all others, and wait behind
-  ///     them.
+  ///     them; if nil, they do if those of this breaker do.
   /// - Returns: The breaker for such calls.
-  public func claiming(units: Int = 1, inBackground: Bool = false) -> Breaker {
-    Breaker(
-      engine, cell: cell, onStoreFailure: onStoreFailure,
-      claim: CallClaim(units: max(1, units), priority: inBackground ? .background : .ordinary))
+  public func claiming(units: Int? = nil, inBackground: Bool? = nil) -> Breaker {
+    var claim = claim
+    if let units { claim.units = max(1, units) }
+    if let inBackground { claim.priority = inBackground ? .background : .ordinary }
+    return Breaker(engine, cell: cell, onStoreFailure: onStoreFailure, claim: claim)
   }
 
   /// The name that processes share the breaker by.

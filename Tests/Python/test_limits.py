@@ -634,7 +634,9 @@ class Limits(StoreTestCase):
         heavy = gpu.claiming(2, True)
         self.assertEqual((heavy.name, heavy.store, heavy.state), ("same", self.store, "closed"))
         self.assertEqual(repr(heavy), "<Breaker 'same', 2 units, in the background>")
-        self.assertEqual(repr(heavy.claiming()), "<Breaker 'same'>")
+        self.assertEqual(repr(heavy.claiming(1, False)), "<Breaker 'same'>")
+        for same in (heavy.claiming(), gpu.claiming(2).claiming(background=True)):
+            self.assertEqual(repr(same), repr(heavy))
         heard = []
         heavy.listen(lambda event: heard.append((event.before, event.after)))
         with self.assertRaises(KeyError), heavy:
@@ -649,7 +651,7 @@ class Limits(StoreTestCase):
         for units in (0, -1):
             with self.assertRaisesRegex(ValueError, f"1 unit or more, not {units}"):
                 self.gpu.claiming(units=units)
-        for units in ("2", 1.5, None):
+        for units in ("2", 1.5):
             with self.assertRaises(TypeError):
                 self.gpu.claiming(units=units)
 

@@ -72,7 +72,7 @@ class ObservedBreaker(_extension.Breaker):
     def __deepcopy__(self, memo: object) -> Self:
         return self
 
-    def claiming(self, units: int = 1, background: bool = False) -> Self:
+    def claiming(self, units: int | None = None, background: bool | None = None) -> Self:
         """Return the same breaker for calls that take several units of ``max_concurrent``, or that can wait.
 
         Use it as you use the breaker itself::
@@ -82,8 +82,14 @@ class ObservedBreaker(_extension.Breaker):
 
         A heavy call begins when there is room for all of its units, and nobody who comes later overtakes it. One
         that asks for more than the limit takes all of it. Background calls leave the units of ``reserve`` to
-        all others, and wait behind them. Without a limit these calls are like all others.
+        all others, and wait behind them. Without a limit these calls are like all others. What you leave out is
+        as it is with this breaker.
         """
+        own_units, own_background = self._claims or (1, False)
+        if units is None:
+            units = own_units
+        if background is None:
+            background = own_background
         if isinstance(units, bool) or not hasattr(units, "__index__"):
             raise TypeError(f"units has to be a whole number, and not {units!r}")
         units = index(units)
