@@ -222,6 +222,45 @@ import Testing
     try breaker.run {}
     #expect(breaker.snapshot().totals.wouldReject == before + 1)
   }
+
+  @Test func `a mode that observes lets calls through at once, also those that wait already`()
+    async throws
+  {
+    let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
+    let breaker = try host.limited(policy)
+    let operated = try host.process().store().breaker("gpu")
+    let holder = try await breaker.acquire().shared()
+    let waiting = Task { try await breaker.acquire().shared() }
+    await until { breaker.snapshot().limit?.waiters.count == 1 }
+    try operated.force(.observe)
+    let late = try await waiting.value
+    #expect(breaker.snapshot().totals.wouldReject == 1)
+    try breaker.run {}
+    try await breaker.run { () async throws in }
+    let snapshot = breaker.snapshot()
+    #expect(snapshot.totals.wouldReject == 3 && snapshot.totals.busy == 0)
+    // A call without room is in no unit that is under way.
+    #expect(snapshot.limit?.unitsInUse == 1)
+    late.succeed()
+    #expect(breaker.snapshot().limit?.unitsInUse == 1)
+    holder.succeed()
+    try operated.force(.automatic)
+    #expect(breaker.snapshot().limit?.unitsInUse == 0)
+  }
+
+  @Test func `a breaker that claims keeps its claims where another one is made of it`() throws {
+    let breaker = try host.limited(BreakerPolicy(maxConcurrent: 4, reserve: 1))
+    let heavy = breaker.claiming(units: 3)
+    let training = heavy.claiming(inBackground: true)
+    let permit = try training.acquire()
+    #expect(breaker.snapshot().limit?.unitsInUse == 3)
+    #expect(breaker.claiming(inBackground: true).isBusy && !breaker.isBusy)
+    permit.succeed()
+    let light = try training.claiming(units: 1, inBackground: false).acquire()
+    #expect(breaker.snapshot().limit?.unitsInUse == 1)
+    #expect(!heavy.isBusy)
+    light.succeed()
+  }
 }
 
 extension TestHost {

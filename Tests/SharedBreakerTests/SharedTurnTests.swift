@@ -98,7 +98,7 @@ import Testing
     let first = try turn(of: breaker)
     let last = try turn(of: theirs)
     for _ in 0..<20 {
-      try theirs.force(.observe)
+      try theirs.force(.forcedClosed)
       try theirs.force(.automatic)
       try breaker.force(.forcedClosed)
       try breaker.force(.automatic)

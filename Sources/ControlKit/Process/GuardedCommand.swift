@@ -49,6 +49,7 @@ struct GuardedCommand {
     else { return }
     let snapshot = breaker.snapshot()
     guard let patience = snapshot.policy.queueTimeout, patience > .zero,
+      snapshot.mode != .observe,
       let obstacle = LimitWords.obstacle(snapshot)
     else { return }
     say("\(obstacle): may wait for its turn for up to \(DurationText.format(patience))")

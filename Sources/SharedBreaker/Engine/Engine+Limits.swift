@@ -216,12 +216,20 @@ extension Engine {
     }
   }
 
+  /// Whether the mode lets every call through and counts those that it would reject, as far as this
+  /// process knows.
+  func isObserving(_ cell: Cell) -> Bool {
+    lastKnown(cell).breaker.record.mode(at: clock.instant) == .observe
+  }
+
   /// Lets those who wait see what a transaction of this process has changed.
   ///
-  /// If the breaker has opened, they leave at once; if its limit was raised, they begin.
-  func tellThoseWhoWait(on cell: Cell, under limit: CellLimit?) {
+  /// If the breaker has opened, they leave at once; if its limit was raised, or the mode observes, they
+  /// begin.
+  func tellThoseWhoWait(on cell: Cell, under limit: CellLimit?, _ known: Known) {
     let now = cell.limit
-    if let limit, !cell.word.has(CellWord.permitsWithinLimit) { limit.slots.wakeAll() }
+    // A process that has made no call under the limit tells those who wait as well.
+    if !known.letsCallersWait { (limit ?? now?.limit)?.slots.wakeAll() }
     if let now, now.limit !== limit { now.limit.slots.adopt(now.terms) }
   }
 

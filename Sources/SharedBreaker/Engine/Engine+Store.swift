@@ -223,7 +223,7 @@ extension Engine {
       state.availability.hasConnected()
       state.collect([(cell.name, done.events)], done.syncError)
     }
-    tellThoseWhoWait(on: cell, under: limit)
+    tellThoseWhoWait(on: cell, under: limit, known)
   }
 
   /// Takes a step on the breaker that this process has for itself alone.
@@ -301,7 +301,7 @@ extension Engine {
     for breaker in breakers where states[breaker.id]?.waiters.isEmpty == false {
       let known = read(breaker)
       if let limit = known.limit { limit.slots.adopt(limit.terms(at: breaker.revision)) }
-      guard !known.word.has(CellWord.permitsWithinLimit) else { continue }
+      guard !known.letsCallersWait else { continue }
       storage.slots(ofBreaker: breaker.id)?.wakeAll()
     }
   }

@@ -61,7 +61,9 @@ extension Knowledge {
 
   /// Takes over what is known of a breaker, and shows it to healthy calls.
   mutating func memorize(_ known: Known, of cell: Cell, keeping: Bool) {
-    let isPlain = known.word.has(CellWord.countsOnly)
+    // A call that finds no room has to know the mode.
+    let isPlain =
+      known.word.has(CellWord.countsOnly) && known.breaker.record.mode.mode == .automatic
     var memory = self[cell]
     memory.known = keeping || !isPlain ? known : nil
     memory.revision = known.breaker.revision
@@ -246,6 +248,12 @@ final class Known: Sendable {
   /// The record as it stands at an instant.
   func record(at now: Moment, isGone: (ProcessIdentity) -> Bool) -> BreakerRecord {
     breaker.record.settled(at: now, policy: policy, isGone: isGone)
+  }
+
+  /// Whether callers wait for room: the breaker permits calls if there is room, and its mode does not only
+  /// observe.
+  var letsCallersWait: Bool {
+    word.has(CellWord.permitsWithinLimit) && breaker.record.mode.mode != .observe
   }
 
   /// What healthy calls have to know of the breaker.

@@ -21,7 +21,7 @@ struct RoomSearch: ~Copyable {
   private var ownsTicket = true
 
   /// When a caller that waits gives up; nil if it never waits.
-  private let latest: Int64?
+  private var latest: Int64?
   private var looks = 0
 
   /// When the first of these looks was.
@@ -40,7 +40,9 @@ struct RoomSearch: ~Copyable {
     self.ticket = ticket
     self.inForce = inForce
     let patience = ticket.grant.kind == .probe ? nil : inForce.limit.patience
-    latest = patience.map { SlotWait.end(ofAtMost: max(0, $0 - request.waited)) }
+    if let patience, !engine.isObserving(cell) {
+      latest = SlotWait.end(ofAtMost: max(0, patience - request.waited))
+    }
   }
 
   deinit { if ownsTicket { engine.giveUp(ticket, of: cell) } }
@@ -62,7 +64,9 @@ struct RoomSearch: ~Copyable {
       while: {
         // This caller may be the only one to notice a death, and its own turn may be far off.
         engine.recordLostCalls(of: cell, under: limit)
-        guard engine.isStillPermitted(cell, from: source) else { return false }
+        guard engine.isStillPermitted(cell, from: source), !engine.isObserving(cell) else {
+          return false
+        }
         engine.lookAfterSlotsWhileWaiting()
         guard engine.areInUse(limit.slots, by: cell) else { return false }
         // A process that was killed may have changed the limit, and told no other one.
@@ -160,6 +164,8 @@ struct RoomSearch: ~Copyable {
     guard case .permitted(let next) = decision, let limit = engine.limit(over: next, of: cell)
     else { return .decided(decision) }
     (ticket, inForce, ownsTicket) = (next, limit, true)
+    // While the mode observes, no call waits.
+    if engine.isObserving(cell) { latest = nil }
     noteLook()
     return looks < Self.mostLooks ? .asksAgain : .decided(rejected())
   }
@@ -197,6 +203,7 @@ struct RoomSearch: ~Copyable {
       at: engine.clock.moment, isGone: engine.storage.isGone)
     if record.mode.mode == .observe {
       cell.count(.oneWouldReject)
+      ticket.grant.wouldReject = true
       return .permitted(handedOut())
     }
     giveUp()
