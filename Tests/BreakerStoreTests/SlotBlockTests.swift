@@ -1,4 +1,5 @@
 import BreakerCore
+import CHost
 import Glibc
 import Synchronization
 import TestSupport
@@ -212,6 +213,29 @@ import Testing
     #expect(!block.end(again))
     #expect(block.enter(CallClaim(), terms) == .busy)
     withExtendedLifetime(other) {}
+  }
+
+  @Test
+  func `an owner out of sight keeps its slots for a day, and what it loses then was not lost`()
+    throws
+  {
+    let stage = try SlotStage()
+    let terms = SlotTerms(CallLimit(2), revision: 1)
+    var process = ProcessTable.current()
+    process.pidNamespace += 1
+    let hidden = try stage.block(as: process)
+    let held = try #require(hidden.begun(terms: terms))
+    let block = try stage.block()
+    let own = try #require(block.begun(terms: terms))
+    let now = sb_coarse_nanoseconds()
+    #expect(
+      !block.freeTheDead(believingLocks: false, at: now + SlotCare.longestUnseen - 1_000_000_000))
+    #expect(block.enter(CallClaim(), terms) == .busy)
+    // One that is seen keeps its slot for as long as its call takes.
+    #expect(
+      block.freeTheDead(believingLocks: false, at: now + SlotCare.longestUnseen + 1_000_000_000))
+    #expect(block.usage.total == 1 && !block.hasUncountedLosses)
+    #expect(!hidden.end(held) && block.end(own))
   }
 
   @Test func `the table of owners is emptied of the dead when it is full`() throws {

@@ -113,6 +113,21 @@ import Testing
     #expect(clinic.line("slots", of: clinic.doctor()).text.contains("the file was cut off"))
   }
 
+  @Test(.enabled(if: isSuperuser, "needs root, to make a file immutable"))
+  func `a file that is immutable is named, and run says that it keeps to no limit`() throws {
+    let clinic = try Clinic()
+    clinic.useLimit()
+    let path = clinic.store + "-slots"
+    // Not every file system knows the attribute.
+    guard (try? Child.run("/usr/bin/chattr", ["+i", path])) != nil else { return }
+    let line = clinic.line("slots", of: clinic.doctor()).text
+    let run = clinic.cbctl(["run", "gpu", "--", "true"])
+    _ = try Child.run("/usr/bin/chattr", ["-i", path])
+    #expect(line.hasPrefix("warn  slots       this user cannot write to them: "), "\(line)")
+    #expect(run.code == 0 && run.errors.contains("the command runs without its limit: "), "\(run)")
+    #expect(clinic.line("slots", of: clinic.doctor()).word == "ok")
+  }
+
   private func overwrite(_ path: String, _ part: Part) throws {
     let descriptor = unsafe open(path, O_WRONLY | O_CLOEXEC)
     try #require(descriptor >= 0)

@@ -8,6 +8,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
   case policy
   case token
   case page
+  case slots
   case database
   case library
   case status
@@ -20,6 +21,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
     case .policy: PolicyTarget.run(bytes)
     case .token: TokenTarget.run(bytes)
     case .page: PageTarget.run(bytes)
+    case .slots: SlotsTarget.run(bytes)
     case .database: DatabaseTarget.run(bytes)
     case .library: LibraryTarget.run(bytes)
     case .status: StatusTarget.run(bytes)

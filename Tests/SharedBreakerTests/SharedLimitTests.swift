@@ -27,6 +27,22 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `processes share a limit in a sandbox that has no fallocate`() throws {
+    let stage = try Stage()
+    #if arch(x86_64)
+      let fallocate = 285
+    #else
+      let fallocate = 47
+    #endif
+    let puppets = try stage.puppets(
+      2, "max-concurrent=1", options: ["without-call=\(fallocate)"])
+    #expect(try puppets[0].ask("acquire") == "normal")
+    #expect(try puppets[1].ask("acquire") == "busy")
+    #expect(try puppets[0].ask("succeed") == "counted")
+    #expect(try puppets[1].ask("acquire") == "normal")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a breaker without a limit makes no file of slots`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, "max-failures=2")[0]
