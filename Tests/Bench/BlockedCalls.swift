@@ -47,8 +47,8 @@ enum BlockedCall: String, CaseIterable {
     on breaker: Breaker, of store: SharedStore, _ token: PermitToken?
   ) async throws {
     switch self {
-    case .success: try breaker.run {}
-    case .failure, .trippingFailure: try breaker.run { throw BenchError("refused") }
+    case .success: try await breaker.run {}
+    case .failure, .trippingFailure: try await breaker.run { throw BenchError("refused") }
     case .asynchronous: try await breaker.run { () async throws in await Task.yield() }
     case .inTime: try await breaker.run(timeout: .seconds(1)) { throw BenchError("refused") }
     case .retried:

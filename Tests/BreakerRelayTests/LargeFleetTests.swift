@@ -32,7 +32,7 @@ struct LargeFleetTests {
     var probes = 0
     for breaker in breakers[3...] {
       for _ in 0..<5 {
-        _ = try? breaker.run {
+        _ = try? await breaker.run {
           probes += 1
           throw Outage()
         }
@@ -43,9 +43,9 @@ struct LargeFleetTests {
 
     try breakers[0].trip(for: .milliseconds(1))
     try await allOf(hosts[...0], "are due") { $0.isProbeDue }
-    try breakers[0].run {}
+    try await breakers[0].run {}
     try await allOf(hosts[1...], "are due") { $0.isProbeDue }
-    for breaker in breakers[1...] { try breaker.run {} }
+    for breaker in breakers[1...] { try await breaker.run {} }
     // A message about an opening may come after a host has closed, which costs it one more probe.
     for breaker in breakers {
       try await eventually("\(breaker.name) is closed") {

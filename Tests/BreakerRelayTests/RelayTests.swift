@@ -107,7 +107,7 @@ struct RelayTests {
       #expect(throws: Outage.self) { try breaker.run { throw Outage() } }
     }
     try await eventually("c suspects") { try hosts[2].snapshot("db")?.state == .halfOpen }
-    try breakers[2].run {}
+    try await breakers[2].run {}
     #expect(try hosts[2].snapshot("db")?.state == .closed)
     // What c tells about the breaker comes before the second of these.
     for name in ["later", "last"] {
@@ -128,7 +128,7 @@ struct RelayTests {
     #expect(try hosts[1].snapshot("db")?.openEndsIn.map { $0 > .seconds(600) } == true)
     try breakers[0].trip(for: .milliseconds(1))
     try await eventually("a's probe is due") { try hosts[0].snapshot("db")?.isProbeDue == true }
-    try breakers[0].run {}
+    try await breakers[0].run {}
     try await eventually("b's probe is due") { try hosts[1].snapshot("db")?.isProbeDue == true }
     let entries = try hosts[1].store.history(of: "db")
     #expect(entries.contains { $0.change == .recovery && $0.host == "a" })

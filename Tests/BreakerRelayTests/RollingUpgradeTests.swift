@@ -87,7 +87,7 @@ struct RollingUpgradeTests {
     }
     #expect(try a.snapshot("pay")?.modeReason == "drill")
     #expect(try a.snapshot("db")?.policy.fleetQuorum == .hosts(1))
-    _ = try a.breaker("db").run { 1 }
+    _ = try await a.breaker("db").run { 1 }
     try append(Self.messages)
     try await eventually("a has the rest of the policy") {
       try a.snapshot("db")?.policy.fleetSpread == .seconds(1)

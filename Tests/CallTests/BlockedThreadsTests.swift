@@ -17,7 +17,7 @@ import Testing
       job.timedOut = { _ in timeouts.note(1) }
       job.failed = { _, error in exit(timeouts.count == 3 && error is CallTimedOut ? 0 : 1) }
       Blocking.blockAllButThisThread()
-      job.start()
+      await job.start()
       Blocking.block()
     }
   }

@@ -22,13 +22,13 @@ import Testing
       job.failed = { _, _ in ended.note(number) }
       return job
     }
-    for job in blocking { job.start() }
+    for job in blocking { await job.start() }
     await until { blocked.count == blocking.count }
     let retry = RetryPolicy.fixed(attempts: 3, delay: .milliseconds(1))
     let other = BreakerJob(breaker, timeout: .milliseconds(1), retry: retry) { _ in }
     let failures = Journal<Int>()
     other.failed = { _, _ in failures.note(1) }
-    other.start()
+    await other.start()
     await until { failures.count == 1 }
     await #expect(throws: CallTimedOut.self) {
       try await breaker.run(timeout: .milliseconds(1)) {

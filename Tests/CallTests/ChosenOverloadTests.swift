@@ -90,8 +90,8 @@ import Testing
       _ = try breaker.run(outcome: judge, classify: values) { try refuse() }
     }
     #expect(totals(breaker) == [0, 0, 6])
-    #expect(try breaker.run(outcome: judge, classify: values) { 1 } == 1)
-    #expect(try breaker.run(outcome: judge, classify: values) { 2 } == 2)
+    #expect(try await breaker.run(outcome: judge, classify: values) { 1 } == 1)
+    #expect(try await breaker.run(outcome: judge, classify: values) { 2 } == 2)
     #expect(totals(breaker) == [1, 1, 6])
     #expect(waits.entries == [])
   }
@@ -125,6 +125,31 @@ import Testing
     #expect(waits.entries == [])
   }
 
+  @discardableResult private func count() -> Int { 1 }
+
+  @discardableResult private func countLater() async -> Int { 1 }
+
+  @Test func `work whose result may be ignored fits wherever nothing is returned`()
+    async throws
+  {
+    let breaker = try breaker()
+    let atOnce: () throws -> Void = { try breaker.run { count() } }
+    let judged: () throws -> Void = { try breaker.run(outcome: judge) { count() } }
+    let inTask: () async throws -> Void = { try await breaker.run { count() } }
+    let later: () async throws -> Void = { try await breaker.run { await countLater() } }
+    try atOnce()
+    try judged()
+    try await inTask()
+    try await later()
+    await #expect(throws: Refused.self) { try await breaker.run { throw Refused() } }
+    // A result that is used is returned.
+    let numbers: (Int, Int) = (
+      try await breaker.run { count() }, try await breaker.run { await countLater() }
+    )
+    #expect(numbers == (1, 1))
+    #expect(totals(breaker) == [6, 1, 0])
+  }
+
   @Test func `a call outside of a task blocks its thread between its attempts`() throws {
     let breaker = try breaker()
     #expect(
@@ -138,10 +163,10 @@ import Testing
 
   @Test func `a call that never retries may be synchronous in a task`() async throws {
     let breaker = try breaker()
-    #expect(try breaker.run { 1 } == 1)
-    #expect(try breaker.run(classify: .values { $0 == 1 ? .failure() : .success }) { 1 } == 1)
+    #expect(try await breaker.run { 1 } == 1)
+    #expect(try await breaker.run(classify: .values { $0 == 1 ? .failure() : .success }) { 1 } == 1)
     #expect(
-      try breaker.run {
+      try await breaker.run {
         try refuse()
       } onFailure: { _ in
         7

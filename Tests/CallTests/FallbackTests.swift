@@ -14,17 +14,37 @@ import Testing
     try breaker.trip()
     let later = try await breaker.run {
       "fresh"
-    } onRejection: { error in
+    } onRejection: { rejection in
       await Task.yield()
-      return "cached, fresh in \(error.retryAfter ?? .zero)"
+      return "cached, fresh in \(rejection.retryAfter ?? .zero)"
     }
     #expect(later == "cached, fresh in 9.0 seconds")
-    let state = try breaker.run {
+    let state = try await breaker.run {
       BreakerState.closed
-    } onRejection: { error in
-      error.rejection?.state ?? .halfOpen
+    } onRejection: { rejection in
+      rejection.state
     }
     #expect(state == .open)
+  }
+
+  @Test func `a rejection for which there is no fallback is thrown with the name of the breaker`()
+    async throws
+  {
+    let breaker = try breaker()
+    try breaker.trip()
+    let rejection = Rejection(state: .open, mode: .automatic, retryAfter: .seconds(9))
+    let expected = BreakerError.rejected(name: "api", rejection)
+    #expect(throws: expected) { try breaker.run(classify: .usual) { 1 } }
+    await #expect(throws: expected) { try await breaker.run(retry: .never) { 1 } }
+    await #expect(throws: expected) { try await breaker.run(timeout: .seconds(1)) { 1 } }
+    // A fallback may throw something else.
+    await #expect(throws: Refused.self) {
+      try await breaker.run {
+        1
+      } onRejection: { _ in
+        throw Refused()
+      }
+    }
   }
 
   @Test func `a failure is thrown unless there is a fallback for failures too`() async throws {
@@ -43,7 +63,7 @@ import Testing
       "not \(($0 as? Refused)?.code ?? 0)"
     }
     #expect(answer == "not 502")
-    let apology = try breaker.run {
+    let apology = try await breaker.run {
       throw Refused()
     } onFailure: { _ in
       "sorry"

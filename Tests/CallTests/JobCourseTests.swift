@@ -16,7 +16,7 @@ import Testing
   @Test func `work that exceeds its timeout counts as a failure`() async throws {
     let attempts = Journal<JobAttempt>()
     let job = try bench.job(timeout: .seconds(3)) { attempts.note($0) }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(3))
     await bench.until(3)
     #expect(
@@ -31,7 +31,7 @@ import Testing
       tries.note(1)
       if tries.count == 1 { $0.failure(Refused()) } else { $0.success() }
     }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(1))
     await bench.until(3)
     #expect(bench.events.entries == ["work at 0", "work at 1", "successful, closed 0"])
@@ -54,7 +54,7 @@ import Testing
     let job = try bench.job(retry: .fixed(attempts: .max, delay: .seconds(1))) {
       $0.failure(Refused(code: 404))
     }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(1))
     try await bench.pass(.seconds(1))
     await bench.until(4)
@@ -62,7 +62,7 @@ import Testing
       bench.events.entries == ["work at 0", "work at 1", "work at 2", "tripped, open 3, 404"])
     #expect(job.state == .open)
     #expect(job.failureCount == 3)
-    job.start()
+    await job.start()
     #expect(bench.events.entries.last == "tripped, open 3, 404")
     #expect(job.failureCount == 3)
   }
@@ -80,7 +80,7 @@ import Testing
     let job = try bench.job(retry: .powers(of: 2, attempts: .max)) {
       $0.failure(Refused(code: 404))
     }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(2))
     try await bench.pass(.seconds(4))
     await bench.until(4)
@@ -93,7 +93,7 @@ import Testing
   {
     let work = Journal<JobAttempt>()
     let job = try bench.job(timeout: .seconds(3), retry: retrying()) { work.note($0) }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(3))
     try await bench.pass(.seconds(2))
     await bench.until(3)
@@ -110,12 +110,12 @@ import Testing
       tries.note(1)
       $0.failure(tries.count == 1 ? Refused(code: 400) : nil)
     }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(2))
     await bench.until(3)
     #expect(bench.events.entries.last == "tripped, open 2, 400")
     let silent = try bench.job(BreakerPolicy(maxFailures: 1), name: "silent") { $0.failure() }
-    silent.start()
+    await silent.start()
     #expect(bench.events.entries.last == "tripped, open 1, no error")
   }
 
@@ -124,7 +124,7 @@ import Testing
     let job = try bench.job(
       BreakerPolicy(maxFailures: 1, openFor: .seconds(10)), timeout: .seconds(1)
     ) { _ in }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(1))
     await bench.until(3)
     #expect(bench.events.entries.last == "tripped, open 1, timeout")
@@ -136,7 +136,7 @@ import Testing
       BreakerPolicy(maxFailures: 2), timeout: .seconds(5), retry: retrying()
     ) { if lines.count == 1 { $0.failure(Refused()) } }
     job.log = { lines.note($0) }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(2))
     try await bench.pass(.seconds(5))
     await bench.until(4)

@@ -12,7 +12,7 @@ import Testing
     let job = try bench.job(BreakerPolicy(maxFailures: 1)) {
       if succeeds { $0.success() } else { $0.failure(Refused()) }
     }
-    job.start()
+    await job.start()
     #expect(!job.isUnderWay)
     // No timer is left that could turn it into a failure.
     await until { bench.host.clock.sleeps.isEmpty }
@@ -26,7 +26,7 @@ import Testing
     let job = try bench.job(
       BreakerPolicy(maxFailures: 9), timeout: .seconds(3), retry: retrying()
     ) { attempts.note($0) }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(3))
     try await bench.host.clock.untilSomebodySleeps(for: .seconds(2))
     // A late failure is not a second one, and a late success leaves the pending retry alone.
@@ -70,7 +70,7 @@ import Testing
   {
     let attempts = Journal<JobAttempt>()
     let job = try bench.job(timeout: .seconds(3), retry: retrying()) { attempts.note($0) }
-    job.start()
+    await job.start()
     let first = try attempts.entry(0)
     #expect(first.number == 1)
     for _ in 0..<5 {
@@ -163,7 +163,7 @@ import Testing
       attempts.note($0)
       $0.success()
     }
-    job.start()
+    await job.start()
     #expect(try attempts.entry(0).failure(Refused()) == false)
     await until { bench.host.clock.sleeps.isEmpty }
     #expect(!job.isUnderWay)
@@ -204,7 +204,7 @@ import Testing
       tries.note(1)
       if tries.count == 1 { $0.failure(Refused()) } else { $0.success() }
     }
-    job.start()
+    await job.start()
     try await bench.host.clock.untilSomebodySleeps(for: .seconds(2))
     #expect(!job.start())
     #expect(tries.count == 1)
@@ -219,7 +219,7 @@ import Testing
     try job.breaker.trip()
     try job.reset()
     #expect(job.state == .closed)
-    job.start()
+    await job.start()
     try await bench.host.clock.untilSomebodySleeps(for: .seconds(10))
     try job.reset()
     #expect(!job.isUnderWay)

@@ -10,7 +10,7 @@ import Testing
     let job = try bench.job(
       BreakerPolicy(maxFailures: 9), retry: .fixed(attempts: 2, delay: .seconds(1))
     ) { $0.failure(Refused(code: 1)) }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(1))
     await bench.until(3)
     #expect(bench.events.entries == ["work at 0", "work at 1", "failed, closed 2, 1"])
@@ -62,7 +62,7 @@ import Testing
     let job = try bench.job(
       BreakerPolicy(maxFailures: 9), retry: .fixed(attempts: 2, delay: .seconds(1))
     ) { $0.report(.http(status: 503)) }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(1))
     await bench.until(3)
     #expect(bench.events.entries == ["work at 0", "work at 1", "failed, closed 2, no error"])
@@ -87,7 +87,7 @@ import Testing
     let job = try bench.job(retry: .fixed(attempts: 9, delay: .seconds(1))) {
       $0.failure(Refused(code: 5))
     }
-    job.start()
+    await job.start()
     try await bench.host.clock.untilSomebodySleeps(for: .seconds(1))
     try job.breaker.trip()
     try await bench.pass(.seconds(1))
@@ -99,10 +99,10 @@ import Testing
     let attempts = Journal<JobAttempt>()
     let job = try bench.job(retry: .fixed(attempts: 9, delay: .seconds(1))) { attempts.note($0) }
     job.cancel()
-    job.start()
+    await job.start()
     job.cancel()
     #expect(try attempts.entry(0).success() == false)
-    job.start()
+    await job.start()
     try attempts.entry(1).failure(Refused())
     job.cancel()
     #expect(!job.isUnderWay)
@@ -117,11 +117,11 @@ import Testing
       retry: .fixed(attempts: 9, delay: .seconds(1))
     ) { _ in }
     job.timedOut = { $0.cancel() }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(3))
     await until { job.state == .open }
     #expect(!job.isUnderWay)
-    #expect(job.start() == false)
+    #expect(await job.start() == false)
     #expect(bench.events.entries == ["work at 0", "tripped, open 1, rejected"])
   }
 
@@ -162,7 +162,7 @@ import Testing
       job.timedOut = nil
       #expect(job.start())
     }
-    job.start()
+    await job.start()
     try await bench.pass(.seconds(3))
     await until { attempts.count == 2 && job.failureCount == 1 }
     #expect(try attempts.entry(1).failure(Refused()))
@@ -181,7 +181,7 @@ import Testing
         $0.failure(Refused())
       }
       freed = job
-      job.start()
+      await job.start()
     }
     try await bench.host.clock.untilSomebodySleeps(for: .seconds(1))
     #expect(freed != nil)
@@ -209,7 +209,7 @@ import Testing
       clock.advance(by: .seconds(5))
       $0.success()
     }
-    job.start()
+    await job.start()
     #expect(bench.events.entries == ["successful, closed 0"])
     try job.breaker.trip()
     clock.advance(by: .seconds(1))

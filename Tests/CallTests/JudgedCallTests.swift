@@ -99,9 +99,9 @@ import Testing
     }
     let both = Classifier<Response>(errors: judge, values: { _ in .success })
     #expect(throws: Refused.self) { try breaker.run(classify: both) { try refuse() } }
-    BreakerJob(breaker, outcome: judge) { $0.failure(Refused(code: 400)) }.start()
+    await BreakerJob(breaker, outcome: judge) { $0.failure(Refused(code: 400)) }.start()
     #expect(breaker.snapshot().totals.ignored == 5)
-    BreakerJob(breaker, outcome: judge) { $0.failure(Refused(code: 500)) }.start()
+    await BreakerJob(breaker, outcome: judge) { $0.failure(Refused(code: 500)) }.start()
     #expect(breaker.snapshot().totals.failures == 1)
   }
 

@@ -45,7 +45,7 @@ import Testing
   @Test func `work gives its room back however it ends`() async throws {
     let breaker = try host.limited(BreakerPolicy(maxFailures: 100, maxConcurrent: 1))
     for _ in 0..<3 {
-      try breaker.run { #expect(breaker.snapshot().limit?.unitsInUse == 1) }
+      try await breaker.run { #expect(breaker.snapshot().limit?.unitsInUse == 1) }
       #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
       try await breaker.run { () async throws in
         #expect(breaker.snapshot().limit?.unitsInUse == 1)
@@ -164,8 +164,8 @@ import Testing
   {
     let breaker = try host.limited(BreakerPolicy(maxConcurrent: 1))
     let other = try host.store().breaker("disk", policy: BreakerPolicy(maxConcurrent: 1))
-    try other.run {}
-    try breaker.run {
+    try await other.run {}
+    try await breaker.run {
       try breaker.run { #expect(breaker.snapshot().limit?.unitsInUse == 1) }
       try other.run { try breaker.run { try other.run {} } }
       // A thread of its own is not inside.
@@ -235,10 +235,12 @@ import Testing
     try operated.force(.observe)
     let late = try await waiting.value
     #expect(breaker.snapshot().totals.wouldReject == 1)
-    try breaker.run {}
+    func callInThread() throws { try breaker.run {} }
+    try callInThread()
+    try await breaker.run {}
     try await breaker.run { () async throws in }
     let snapshot = breaker.snapshot()
-    #expect(snapshot.totals.wouldReject == 3 && snapshot.totals.busy == 0)
+    #expect(snapshot.totals.wouldReject == 4 && snapshot.totals.busy == 0)
     // A call without room is in no unit that is under way.
     #expect(snapshot.limit?.unitsInUse == 1)
     late.succeed()

@@ -305,7 +305,7 @@ import Testing
     }
     try await host.clock.untilSomebodySleeps(for: .seconds(1))
     // What another process has written has to be read.
-    try host.process().store().breaker("other").run {}
+    try await host.process().store().breaker("other").run {}
     host.failStore()
     host.clock.advance(by: .seconds(1))
     await task.value

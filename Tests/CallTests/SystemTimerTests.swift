@@ -62,7 +62,7 @@ import Testing
     job.timedOut = { _ in timeouts.note(1) }
     let errors = Journal<Bool>()
     job.failed = { _, error in errors.note(error is CallTimedOut) }
-    job.start()
+    await job.start()
     await until { errors.count == 1 }
     #expect(timeouts.count == 3)
     // On a busy machine an attempt can time out before its work is called, which then never runs.

@@ -40,11 +40,11 @@ import Testing
         await store.handleHistory(as: "pager") { if $0.beginsOutage { pager.yield($0.name) } }
       }
     }
-    try? breaker.run { throw ServiceDown() }
+    try? await breaker.run { throw ServiceDown() }
     var iterator = pages.makeAsyncIterator()
     #expect(await iterator.next() == "api")
     host.clock.advance(by: .seconds(30))
-    try? breaker.run { throw ServiceDown() }
+    try? await breaker.run { throw ServiceDown() }
     try breaker.reset()
     for worker in workers { worker.cancel() }
     for worker in workers { await worker.value }

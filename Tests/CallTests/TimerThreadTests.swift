@@ -77,7 +77,7 @@ import Testing
       let jobs = (0..<100).map { _ in BreakerJob(breaker, timeout: .milliseconds(1)) { _ in } }
       for job in jobs {
         job.failed = { _, _ in ended.note(1) }
-        job.start()
+        await job.start()
       }
       await until { ended.count == jobs.count }
       await until { ProcessThreads.count(named: "breaker") == 1 }

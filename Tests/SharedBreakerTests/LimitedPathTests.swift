@@ -52,7 +52,7 @@ import Testing
     let store = stage.sharedStore()
     let breaker = try store.breaker("api", policy: BreakerPolicy(maxFailures: 9, maxConcurrent: 1))
     let other = try store.breaker("disk", policy: BreakerPolicy(maxFailures: 9, maxConcurrent: 1))
-    for each in [breaker, other] { for _ in 0..<2 { try each.run {} } }
+    for each in [breaker, other] { for _ in 0..<2 { try await each.run {} } }
     func unitsInUse() -> [Int?] {
       [breaker.snapshot().limit?.unitsInUse, other.snapshot().limit?.unitsInUse]
     }
@@ -62,7 +62,7 @@ import Testing
         try other.run { try breaker.run { try other.run { throw SupportError("refused") } } }
       }
     }
-    try breaker.run {
+    try await breaker.run {
       failInside()
       #expect(unitsInUse() == [1, 0])
       try breaker.claiming(units: 9).run { #expect(unitsInUse() == [1, 0]) }
@@ -74,8 +74,8 @@ import Testing
       for _ in 0..<9 {
         await Task.yield()
         failInside()
-        try breaker.run { #expect(unitsInUse() == [1, 0]) }
-        try other.run { try breaker.run { #expect(unitsInUse() == [1, 1]) } }
+        try await breaker.run { #expect(unitsInUse() == [1, 0]) }
+        try await other.run { try breaker.run { #expect(unitsInUse() == [1, 1]) } }
       }
       // What has its own task is not inside.
       await #expect(throws: BreakerError.self) {

@@ -120,7 +120,7 @@ import Testing
       host.clock.advance(by: .seconds(2))
     }
     try becomeDue()
-    try breaker.run(probeTimeout: .seconds(7_200)) {
+    try await breaker.run(probeTimeout: .seconds(7_200)) {
       expectProbe(7_200)
       host.clock.advance(by: .seconds(7_199))
     }
@@ -133,7 +133,7 @@ import Testing
     }
     // Asking for less time does not shorten what the policy gives.
     try becomeDue()
-    try breaker.run(probeTimeout: .seconds(5)) { expectProbe(30) }
+    try await breaker.run(probeTimeout: .seconds(5)) { expectProbe(30) }
     #expect(breaker.state == .closed)
   }
 

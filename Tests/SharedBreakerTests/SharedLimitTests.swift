@@ -176,7 +176,7 @@ import Testing
     let stage = try Stage()
     let policy = BreakerPolicy(maxConcurrent: 2, queueTimeout: .seconds(3_600))
     let breaker = try stage.sharedStore().breaker("api", policy: policy)
-    try breaker.run {}
+    try await breaker.run {}
     let permits = [try await breaker.acquire().shared(), try await breaker.acquire().shared()]
     let underWay = Guarded((now: 0, most: 0, all: 0))
     try await withThrowingTaskGroup(of: Void.self) { group in
@@ -211,7 +211,7 @@ import Testing
     let stage = try Stage()
     let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
     let breaker = try stage.sharedStore().breaker("api", policy: policy)
-    try breaker.run {}
+    try await breaker.run {}
     let permit = try await breaker.acquire()
     let tasks = (0..<8).map { _ in Task { try await breaker.run { () async throws in 42 } } }
     while breaker.snapshot().limit?.waiters.count != 8 { await Task.yield() }
@@ -273,15 +273,34 @@ import Testing
     #expect(try plain.acquire().environment.isEmpty)
   }
 
+  @Test func `inside of run the breaker has the environment of its command`() async throws {
+    let stage = try Stage()
+    let breaker = try stage.sharedStore().breaker("api", policy: BreakerPolicy(maxConcurrent: 1))
+    #expect(breaker.environment.isEmpty)
+    func answer() throws -> String {
+      let words = breaker.environment.map { "\($0)=\($1)" }
+      return try Puppet(on: stage, startedBy: words).ask("run")
+    }
+    let runs = try await [
+      breaker.run { try answer() },
+      breaker.run { () async throws in
+        await Task.yield()
+        return try answer()
+      },
+    ]
+    #expect(runs == ["ok 42", "ok 42"])
+    #expect(breaker.environment.isEmpty)
+  }
+
   @Test func `a call through another store of the same file is inside too`() async throws {
     let stage = try Stage()
     let policy = BreakerPolicy(maxConcurrent: 1)
     let stores = (0..<3).map { _ in stage.sharedStore() }
     let breakers = try stores.map { try $0.breaker("api", policy: policy) }
     @Sendable func isBusy(_ breaker: Breaker) -> Bool { (try? breaker.acquire()) == nil }
-    for breaker in breakers { try breaker.run {} }
+    for breaker in breakers { try await breaker.run {} }
     for (outer, inner) in [(breakers[0], breakers[1]), (breakers[1], breakers[0])] {
-      try outer.run { () throws in
+      try await outer.run { () throws in
         try inner.run { () throws in
           try outer.run { #expect(inner.snapshot().limit?.unitsInUse == 1) }
           #expect(try inner.acquire().environment == outer.acquire().environment)

@@ -89,7 +89,10 @@ public enum ReportVerdict: Sendable, Hashable {
   /// The outcome was judged by the breaker's policy.
   case counted
 
-  /// The state has changed since, or a mode is forced: the outcome only counts in the totals.
+  /// The state has changed since, a mode is forced, or what gave the permit is gone: the outcome changes no state.
+  ///
+  /// It counts in the totals as long as the breaker exists. It counts nowhere if the breaker was deleted, or if the
+  /// permit was given, or the outcome reported, while the store could not be used.
   case outdated
 
   /// The probe had lost its lease, or the permit was used before: nothing was recorded.

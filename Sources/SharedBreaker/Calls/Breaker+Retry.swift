@@ -33,7 +33,7 @@ extension Breaker {
     classify: Classifier<Value> = .usual,
     probeTimeout: Duration? = nil,
     _ work: () throws -> Value,
-    onRejection: (BreakerError) throws -> Value = { throw $0 },
+    onRejection: (Rejection) throws -> Value = { throw unmet($0) },
     onFailure: (any Error) throws -> Value = { throw $0 },
     onFailedValue: (Value) throws -> Value = { $0 }
   ) throws -> Value {
@@ -80,7 +80,7 @@ extension Breaker {
     classify: Classifier<Value> = .usual,
     probeTimeout: Duration? = nil,
     _ work: () throws -> Value,
-    onRejection: (BreakerError) throws -> Value = { throw $0 },
+    onRejection: (Rejection) throws -> Value = { throw unmet($0) },
     onFailure: (any Error) throws -> Value = { throw $0 },
     onFailedValue: (Value) throws -> Value = { $0 }
   ) throws -> Value {
@@ -97,15 +97,15 @@ extension Breaker {
   /// }
   /// ```
   ///
-  /// The work is synchronous, but no thread is blocked between two attempts: the task is suspended.
-  /// Everything else, including the parameters, is as for asynchronous work.
+  /// The work is synchronous, but no thread is blocked between two attempts or until the call's turn:
+  /// the task is suspended. Everything else, including the parameters, is as for asynchronous work.
   public nonisolated(nonsending) func run<Value>(
-    retry: RetryPolicy,
+    retry: RetryPolicy = .never,
     outcome: ErrorJudge? = nil,
     classify: Classifier<Value> = .usual,
     probeTimeout: Duration? = nil,
     _ work: () throws -> Value,
-    onRejection: (BreakerError) throws -> Value = { throw $0 },
+    onRejection: (Rejection) throws -> Value = { throw unmet($0) },
     onFailure: (any Error) throws -> Value = { throw $0 },
     onFailedValue: (Value) throws -> Value = { $0 }
   ) async throws -> Value {
@@ -155,7 +155,7 @@ extension Breaker {
     classify: Classifier<Value> = .usual,
     probeTimeout: Duration? = nil,
     _ work: nonisolated(nonsending) () async throws -> Value,
-    onRejection: nonisolated(nonsending) (BreakerError) async throws -> Value = { throw $0 },
+    onRejection: nonisolated(nonsending) (Rejection) async throws -> Value = { throw unmet($0) },
     onFailure: nonisolated(nonsending) (any Error) async throws -> Value = { throw $0 },
     onFailedValue: nonisolated(nonsending) (Value) async throws -> Value = { $0 }
   ) async throws -> Value {
@@ -163,7 +163,8 @@ extension Breaker {
     var course = CallCourse(self, retry, probeTimeout: probeTimeout)
     var ticket: Ticket
     do { ticket = try await course.beginInTurn() } catch let error as BreakerError {
-      return try await onRejection(rejected(error))
+      guard let rejection = error.rejection else { throw error }
+      do { return try await onRejection(rejection) } catch is NoFallback { throw error }
     }
     while true {
       let ending: Result<Value, any Error>
@@ -188,13 +189,15 @@ extension Breaker {
 
   private func run<Value>(
     in begun: CallCourse, _ classify: Classifier<Value>, _ work: () throws -> Value,
-    _ onRejection: (BreakerError) throws -> Value, _ onFailure: (any Error) throws -> Value,
+    _ onRejection: (Rejection) throws -> Value, _ onFailure: (any Error) throws -> Value,
     _ onFailedValue: (Value) throws -> Value
   ) throws -> Value {
     var course = begun
     var ticket: Ticket
     do throws(BreakerError) { ticket = try course.begin() } catch {
-      return try onRejection(rejected(error))
+      // No fallback is meant for any other error.
+      guard let rejection = error.rejection else { throw error }
+      do { return try onRejection(rejection) } catch is NoFallback { throw error }
     }
     while true {
       let ending: Result<Value, any Error> = Result { try CallNesting.inside(ticket, work) }
@@ -211,13 +214,13 @@ extension Breaker {
       }
     }
   }
-
-  /// Returns the error of a rejection; throws any other error, which no fallback is meant for.
-  private func rejected(_ error: BreakerError) throws(BreakerError) -> BreakerError {
-    guard error.rejection != nil else { throw error }
-    return error
-  }
 }
+
+/// The error of a fallback that a call was not given, in whose place the rejection is thrown.
+@usableFromInline func unmet(_ rejection: Rejection) -> any Error { NoFallback() }
+
+/// A call was rejected that has no fallback for it.
+private struct NoFallback: Error {}
 
 /// Decides what the error or the value of a call says about the resource.
 ///

@@ -39,6 +39,24 @@ extension Breaker {
     return result
   }
 
+  /// Runs work that returns nothing if the breaker permits it, and reports to the breaker how it went.
+  ///
+  /// With it, work that is one call whose result may be ignored means the same wherever it stands. Everything,
+  /// including the parameters, is as for work that returns a value.
+  @inlinable public func run(
+    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Void
+  ) throws {
+    let call = enterHealthy()
+    guard call.isPermitted else { return try runWithCare(call, outcome: outcome, work) }
+    do {
+      try work()
+    } catch {
+      end(call, judged(error, by: outcome))
+      throw error
+    }
+    endHealthy(call)
+  }
+
   /// Runs work that the healthy path has not permitted.
   ///
   /// It is a function of its own, so that the code of healthy calls stays short.
@@ -47,6 +65,12 @@ extension Breaker {
   ) throws -> Result {
     let call = enterLimited(after: healthy)
     guard call.isPermitted else { return try runInTurn(outcome: outcome, work) }
+    return try run(under: call, outcome: outcome, work)
+  }
+
+  @inlinable func run<Result>(
+    under call: LimitedCall, outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
+  ) throws -> Result {
     let result: Result
     do {
       result = try CallNesting.inside(room: call.room, work)
@@ -61,7 +85,12 @@ extension Breaker {
   @usableFromInline func runInTurn<Result>(
     outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
   ) throws -> Result {
-    let ticket = try begin()
+    try run(under: try begin(), outcome: outcome, work)
+  }
+
+  private func run<Result>(
+    under ticket: Ticket, outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
+  ) throws -> Result {
     let result: Result
     do {
       result = try CallNesting.inside(ticket, work)
@@ -71,6 +100,72 @@ extension Breaker {
     }
     end(ticket, .success)
     return result
+  }
+
+  /// Runs synchronous work in a task if the breaker permits it, and reports to the breaker how it went.
+  ///
+  /// ```swift
+  /// let receipt = try await payments.run { try cache.receipt(of: order) }
+  /// ```
+  ///
+  /// A call that waits for its turn under `max-concurrent` suspends the task, and a cancellation ends
+  /// that wait at once. The work itself runs as any synchronous code of a task does: it occupies one of
+  /// Swift's shared threads until it returns. Everything else, including the parameters, is as for
+  /// asynchronous work.
+  ///
+  /// In asynchronous code, this is the one that Swift chooses, so that no task sleeps on a thread that
+  /// the calls ahead of it may need to end.
+  @inlinable public nonisolated(nonsending) func run<Result>(
+    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Result
+  ) async throws -> Result {
+    let call = enterHealthy()
+    guard call.isPermitted else {
+      return try await runSuspending(call, outcome: outcome, work)
+    }
+    let result: Result
+    do {
+      result = try work()
+    } catch {
+      end(call, judged(error, by: outcome))
+      throw error
+    }
+    endHealthy(call)
+    return result
+  }
+
+  /// Runs synchronous work that returns nothing in a task, and reports to the breaker how it went.
+  ///
+  /// Everything, including the parameters, is as for work that returns a value.
+  @inlinable public nonisolated(nonsending) func run(
+    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Void
+  ) async throws {
+    let call = enterHealthy()
+    guard call.isPermitted else {
+      return try await runSuspending(call, outcome: outcome, work)
+    }
+    do {
+      try work()
+    } catch {
+      end(call, judged(error, by: outcome))
+      throw error
+    }
+    endHealthy(call)
+  }
+
+  /// Runs synchronous work that the healthy path has not permitted, and suspends the task until its turn.
+  @inlinable @inline(never) nonisolated(nonsending) func runSuspending<Result>(
+    _ healthy: HealthyCall, outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
+  ) async throws -> Result {
+    let call = enterLimited(after: healthy)
+    guard call.isPermitted else { return try await runSuspendedInTurn(outcome: outcome, work) }
+    return try run(under: call, outcome: outcome, work)
+  }
+
+  @usableFromInline nonisolated(nonsending) func runSuspendedInTurn<Result>(
+    outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
+  ) async throws -> Result {
+    let ticket = try await beginInTurn()
+    return try run(under: ticket, outcome: outcome, work)
   }
 
   /// Runs asynchronous work if the breaker permits it, and reports to the breaker how it went.
@@ -110,6 +205,24 @@ extension Breaker {
     }
     endHealthy(call)
     return result
+  }
+
+  /// Runs asynchronous work that returns nothing, and reports to the breaker how it went.
+  ///
+  /// Everything, including the parameters, is as for work that returns a value.
+  @inlinable public nonisolated(nonsending) func run(
+    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome,
+    _ work: nonisolated(nonsending) () async throws -> Void
+  ) async throws {
+    let call = enterHealthy()
+    guard call.isPermitted else { return try await runWithCare(outcome: outcome, work) }
+    do {
+      try await work()
+    } catch {
+      end(call, judged(error, by: outcome))
+      throw error
+    }
+    endHealthy(call)
   }
 
   @usableFromInline nonisolated(nonsending) func runWithCare<Result>(

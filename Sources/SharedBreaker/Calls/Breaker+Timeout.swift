@@ -50,7 +50,7 @@ extension Breaker {
     probeTimeout: Duration? = nil,
     onTimeout: @escaping @Sendable () -> Void = {},
     _ work: @escaping @Sendable () async throws -> Value,
-    onRejection: nonisolated(nonsending) (BreakerError) async throws -> Value = { throw $0 },
+    onRejection: nonisolated(nonsending) (Rejection) async throws -> Value = { throw unmet($0) },
     onFailure: nonisolated(nonsending) (any Error) async throws -> Value = { throw $0 },
     onFailedValue: nonisolated(nonsending) (Value) async throws -> Value = { $0 }
   ) async throws -> Value {

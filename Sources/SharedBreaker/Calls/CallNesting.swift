@@ -201,6 +201,23 @@ extension Permit {
 }
 
 extension Breaker {
+  /// What a command has to find in its environment to be inside of the calls that surround the current code; empty
+  /// if none of them is under a limit.
+  ///
+  /// ```swift
+  /// try gpu.run {
+  ///   process.environment = environment.merging(gpu.environment) { $1 }
+  ///   try process.run()
+  /// }
+  /// ```
+  ///
+  /// A command that runs inside of a call makes its own calls of the same breaker with the room of that
+  /// one. Calls of other breakers that surround the current code are handed down too. What you set is worth
+  /// nothing once the calls have ended. For a permit, which surrounds nothing, there is ``Permit/environment``.
+  public var environment: [String: String] {
+    engine.environment(ofRooms: []).map { [CallNesting.variable: $0] } ?? [:]
+  }
+
   fileprivate func environment(of ticket: Ticket) -> [String: String] {
     guard let room = ticket.held ?? ticket.outer else { return [:] }
     return engine.environment(ofRooms: [room]).map { [CallNesting.variable: $0] } ?? [:]

@@ -57,7 +57,7 @@ public final class BreakerJob: Sendable {
   ///     `timeout` and the policy's `probe-timeout`.
   ///   - outcome: Judges a reported error; by default every error but a cancellation is a failure.
   ///   - work: Called for each attempt. It reports to the attempt how it ended, now or later, from
-  ///     any thread. The first attempt runs inside ``start()``, which returns when the work does;
+  ///     any thread. The first attempt runs inside `start`, which returns when the work does;
   ///     an attempt that blocks for too long times out all the same.
   public init(
     _ breaker: Breaker, timeout: Duration = .seconds(10), retry: RetryPolicy = .never,
@@ -163,9 +163,27 @@ extension BreakerJob {
     return attempt(in: run, after: RetryPolicy.Attempts(retry))
   }
 
+  /// Starts the job if the breaker permits it, and suspends the task until its turn under `max-concurrent`.
+  ///
+  /// In asynchronous code, this is the one that Swift chooses. A job that is under way is left as it is.
+  /// If the breaker rejects the job, ``tripped`` is called before this returns. A cancellation of the task
+  /// ends the wait at once, and the job with it: no callback is called but ``log``.
+  ///
+  /// - Returns: Whether the work was started.
+  @discardableResult
+  public nonisolated(nonsending) func start() async -> Bool {
+    let run = course.withLock { $0.begin() }
+    guard let run else {
+      note("the work is already under way")
+      return false
+    }
+    return await attemptInTurn(in: run, after: RetryPolicy.Attempts(retry))
+  }
+
   /// Ends the job without calling any callback; its outcome is ignored.
   ///
-  /// The work itself is not stopped. What it reports later is ignored.
+  /// The work itself is not stopped. What it reports later is ignored. A `start` that waits for its turn
+  /// gives it back when it comes, and starts nothing.
   public func cancel() {
     let (ticket, takeBack) = course.withLock { $0.abandon() }
     takeBack?()

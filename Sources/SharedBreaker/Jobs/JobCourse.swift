@@ -98,13 +98,45 @@ extension BreakerJob {
   func attempt(in run: UInt64, after attempts: RetryPolicy.Attempts) -> Bool {
     let ticket: Ticket
     do {
-      // A probe that is still within the timeout of the job must not lose its lease.
-      ticket = try breaker.begin(probeTimeout: max(timeout, probeTimeout ?? .zero))
+      ticket = try breaker.begin(probeTimeout: longestAttempt)
     } catch {
-      guard course.withLock({ $0.move(run, to: .idle) }) else { return false }
-      if case .rejected = error { trip(rejection: error) } else { giveUp(error) }
+      return end(run, with: error)
+    }
+    return begin(ticket, in: run, after: attempts)
+  }
+
+  /// Asks the breaker as `attempt` does, and suspends the task until its turn.
+  nonisolated(nonsending) func attemptInTurn(
+    in run: UInt64, after attempts: RetryPolicy.Attempts
+  ) async -> Bool {
+    let ticket: Ticket
+    do {
+      ticket = try await breaker.beginInTurn(probeTimeout: longestAttempt)
+    } catch let error as BreakerError {
+      return end(run, with: error)
+    } catch {
+      _ = course.withLock { $0.move(run, to: .idle) }
+      note("the task was cancelled while it waited for its turn")
       return false
     }
+    return begin(ticket, in: run, after: attempts)
+  }
+
+  /// How long an attempt may take as a probe: one that is still within the timeout of the job must not
+  /// lose its lease.
+  private var longestAttempt: Duration { max(timeout, probeTimeout ?? .zero) }
+
+  /// Ends a run that the breaker does not permit, or whose store cannot be used; answers false.
+  private func end(_ run: UInt64, with error: BreakerError) -> Bool {
+    guard course.withLock({ $0.move(run, to: .idle) }) else { return false }
+    if case .rejected = error { trip(rejection: error) } else { giveUp(error) }
+    return false
+  }
+
+  /// Runs the work under a permit; false if the run has ended meanwhile.
+  private func begin(
+    _ ticket: Ticket, in run: UInt64, after attempts: RetryPolicy.Attempts
+  ) -> Bool {
     let attempt = JobAttempt(self, ticket, in: run, after: attempts)
     guard course.withLock({ $0.move(run, to: .running(attempt)) }) else {
       breaker.end(ticket, .ignored)
