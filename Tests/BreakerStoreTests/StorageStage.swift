@@ -60,6 +60,8 @@ final class StorageStage: Sendable {
     -> FleetChanges
   {
     var request = FleetRequest(fleet: "prod", host: "a")
+    // One transaction, however busy the machine is.
+    request.turn = .seconds(3_600)
     request.news = news
     change(&request)
     return try storage.carryOut(request)
