@@ -37,7 +37,7 @@ class BreakerError(Exception):
 class Rejected(BreakerError):
     """A breaker rejected the call, and the work was not run.
 
-    It says when to try again, so a web service can answer 503 with a ``Retry-After`` header::
+    It says when to try again if that is known, so a web service can answer 503 with a ``Retry-After`` header::
 
         except Rejected as rejected:
             return Response(status=503, headers={"Retry-After": rejected.retry_after_header})

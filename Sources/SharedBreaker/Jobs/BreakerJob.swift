@@ -99,9 +99,9 @@ extension BreakerJob {
   /// Called when the job ends because the breaker rejects it or has opened at its failure.
   ///
   /// The error is the last one that was reported to this job, or its last timeout. If there was
-  /// none and the job was rejected, the error is the rejection, which says when to try again. If
-  /// you call `start` in this callback and it is rejected again, the callback is not called once
-  /// more.
+  /// none and the job was rejected, the error is the rejection, which says when to try again if
+  /// that is known. If you call `start` in this callback and it is rejected again, the callback is
+  /// not called once more.
   public var tripped: (@Sendable (BreakerJob, (any Error)?) -> Void)? {
     get { callbacks.withLock { $0.tripped } }
     set { callbacks.withLock { $0.tripped = newValue } }
