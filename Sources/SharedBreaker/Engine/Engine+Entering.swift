@@ -42,5 +42,5 @@ extension Breaker {
   /// Whether other processes see the calls that this one makes under the breaker's limit; true without a limit.
   ///
   /// A process whose calls others cannot see keeps to the limit alone, or to none if too many processes take part.
-  package var sharesLimit: Bool { engine.sharesLimit(of: cell) }
+  public var sharesLimit: Bool { engine.sharesLimit(of: cell) }
 }
