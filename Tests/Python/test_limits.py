@@ -618,7 +618,8 @@ class Limits(StoreTestCase):
         del permit
         # More than the limit is all of it, and it is not added to what another one claims.
         self.assertEqual(heavy.claiming(units=2**40).call(self.in_use, gpu), 4)
-        self.assertEqual(heavy.claiming().call(self.in_use, gpu), 1)
+        self.assertEqual(heavy.claiming(units=1).call(self.in_use, gpu), 1)
+        self.assertEqual(heavy.claiming().call(self.in_use, gpu), 3)
         self.assertEqual(self.in_use(gpu), 0)
 
     def test_background_calls_leave_the_reserve_to_others(self):
