@@ -29,12 +29,17 @@ import Testing
   }
 
   @Test func `a timer that is taken back in time does not fire`() async {
-    let called = Journal<Int>()
-    let takeBack = timer.call(after: .milliseconds(5)) { called.note(1) }
-    takeBack()
-    _ = timer.call(after: .milliseconds(6)) { called.note(2) }
-    await until { called.count > 0 }
-    #expect(called.entries == [2])
+    while true {
+      let called = Journal<Int>()
+      let start = ContinuousClock.now
+      let takeBack = timer.call(after: .milliseconds(5)) { called.note(1) }
+      takeBack()
+      // On a busy machine it may be too late, so this test tries again.
+      guard ContinuousClock.now - start < .milliseconds(5) else { continue }
+      _ = timer.call(after: .milliseconds(6)) { called.note(2) }
+      await until { called.count > 0 }
+      return #expect(called.entries == [2])
+    }
   }
 
   @Test func `the timer thread is woken for a timer that is due before all others`() async {
