@@ -250,7 +250,7 @@ extension BreakerSnapshot {
     probeSuccesses = record.state == .halfOpen ? record.probeSuccesses : 0
     probeFailures = record.state == .halfOpen ? record.probeFailures : 0
     let isProbing = record.state == .halfOpen || isProbeDue
-    freeProbeSlots = isProbing ? max(0, policy.probes - record.leases.count) : 0
+    freeProbeSlots = isProbing && permits ? max(0, policy.probes - record.leases.count) : 0
     openTimeGrowth = max(0, record.growth - 1)
     windowCalls = counts.calls
     windowFailures = counts.failures

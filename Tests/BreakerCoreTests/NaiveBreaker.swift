@@ -29,6 +29,12 @@ struct NaiveBreaker {
     case probeSucceeded
     case probeFailed
 
+    /// A probe that decided nothing.
+    case probeIgnored
+
+    /// A probe of the round that was lost with its process.
+    case probeLost(began: Int, noticed: Int)
+
     /// How long a probe took that succeeded, whether or not it still counted.
     case probeTook(Int)
 
@@ -91,7 +97,31 @@ extension NaiveBreaker {
     return totals
   }
 
+  /// When the next probe may begin, after some of this round were lost with no outcome since.
+  ///
+  /// The first loss holds no probe back, and neither do those that were noticed with it, or that began
+  /// before an earlier one let them.
+  var nextProbe: Int? {
+    var row: (firstNoticed: Int, next: Int)?
+    for fact in trial {
+      switch fact {
+      case .probeSucceeded, .probeFailed, .probeIgnored: row = nil
+      case .probeLost(let began, let noticed):
+        guard let known = row else {
+          row = (noticed, noticed)
+          continue
+        }
+        if noticed > known.firstNoticed, began >= known.next {
+          row?.next = began + nanoseconds(policy.openFor)
+        }
+      default: continue
+      }
+    }
+    return row?.next
+  }
+
   var openUntil: Int? {
+    if state == .halfOpen { return nextProbe }
     guard state == .open else { return nil }
     for fact in facts.reversed() {
       switch fact {

@@ -27,7 +27,8 @@ extension NaiveBreaker {
       return .permitted(PermitGrant(kind: .normal, generation: 0))
     }
     if mode.mode == .forcedOpen {
-      return reject(mode.until.map { max($0, openUntil ?? 0) - given.now })
+      return reject(
+        mode.until.map { max($0, (state == .open ? openUntil : nil) ?? 0) - given.now })
     }
     switch state {
     case .closed:
@@ -83,7 +84,10 @@ extension NaiveBreaker {
     }
     if isSlow, outcome != .ignored { facts.append(.counted(\.slow)) }
     guard isJudging, isCurrent else { return .outdated }
-    if outcome == .ignored { return .counted }
+    if outcome == .ignored {
+      if state == .halfOpen { facts.append(.probeIgnored) }
+      return .counted
+    }
     if state == .halfOpen {
       let isTooSlow = isSlow && policy.slowRate != nil
       probeEnded(hasFailed: failure != nil || isTooSlow, failure?.kind, given)
@@ -204,6 +208,17 @@ extension NaiveBreaker {
     for lease in leases where given.gone.contains(lease.owner) {
       facts.append(.leaseEnded(lease.id))
       arrows.append("probe:probe>lost")
+      guard state == .halfOpen, lease.generation == generation else { continue }
+      if policy.lostCalls == .ignored {
+        facts.append(.probeLost(began: lease.began, noticed: given.now))
+      } else if isJudging {
+        let draw = ProbeLease(
+          id: lease.id, generation: lease.generation, owner: lease.owner,
+          deadline: Instant(nanoseconds: Int64(lease.deadline))
+        ).jitter
+        probeEnded(
+          hasFailed: true, nil, Circumstances(now: lease.began, draw: draw, gone: given.gone))
+      }
     }
   }
 
@@ -229,6 +244,7 @@ extension NaiveBreaker {
     }
     let made = own.count + probeSuccesses + probeFailures
     let areEnough = !own.isEmpty && policy.probeCalls.map { made >= $0 } ?? false
+    if state == .halfOpen, let nextProbe, nextProbe > now { ends.append(nextProbe) }
     guard !ends.isEmpty || areEnough else { return nil }
     return (ends + own.map { nextLook($0, now) }).min()
   }

@@ -12,6 +12,9 @@ struct RandomWalk {
   /// How many of a hundred calls fail.
   let failing: Int
 
+  /// In how many of a hundred steps a process ends.
+  let ending: Int
+
   /// What the two disagree on after a step.
   var differences: [String] = []
 
@@ -19,6 +22,7 @@ struct RandomWalk {
     random = SplitMix(seed: seed)
     let policy = RandomPolicy.draw(using: &random)
     failing = random.pick([10, 30, 50, 80])
+    ending = random.pick([2, 2, 40])
     bench = Bench(policy)
     model = NaiveBreaker(policy: policy)
   }
@@ -72,7 +76,8 @@ struct RandomWalk {
   }
 
   private mutating func act(_ given: NaiveBreaker.Circumstances) -> String {
-    switch Int.random(in: 0..<100, using: &random) {
+    if Int.random(in: 0..<100, using: &random) < ending { return endProcess() }
+    switch Int.random(in: 0..<98, using: &random) {
     case 0..<42: return request(given)
     case 42..<81: return report(given)
     case 81..<84: return renew(given)
@@ -84,8 +89,7 @@ struct RandomWalk {
       model.reset(given)
       return "reset"
     case 91..<94: return setMode(given)
-    case 94..<96: return endProcess()
-    case 96..<98: return hearOfOthers(given)
+    case 94..<96: return hearOfOthers(given)
     default: return changePolicy(given)
     }
   }
@@ -187,7 +191,10 @@ struct RandomWalk {
   }
 
   private mutating func endProcess() -> String {
-    let index = Int.random(in: 0..<workers.count, using: &random)
+    // Often the one that probes, so that probes are lost one after the other.
+    let prober = bench.record.leases.last?.owner.flatMap { workers.firstIndex(of: $0) }
+    let index =
+      random.oneIn(4) ? Int.random(in: 0..<workers.count, using: &random) : prober ?? 0
     bench.gone.insert(workers[index])
     born += 1
     workers[index] = .process(born)

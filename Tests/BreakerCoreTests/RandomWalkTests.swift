@@ -42,6 +42,8 @@ import Testing
       "tripped by hand", "the open time is over", "the probe succeeded", "probes succeeded",
       "the mode has expired", "suspected by host", "suspected by hosts", "b recovered",
       "process took longer than probe-timeout", "process has ended",
+      "process has ended, as that of the probe before did: the next probe waits for open-for",
+      "the process of the probe ended",
       "how long calls take here is unknown",
       "reset", "mode",
     ]

@@ -79,6 +79,7 @@ enum RandomPolicy {
     }
     policy.fleetQuorum = random.pick([nil, .hosts(1), .hosts(2), .hosts(3), .share(0.3)])
     policy.fleetSpread = random.pick([nil, .zero, .milliseconds(4), .milliseconds(40)])
+    if random.oneIn(3) { (policy.maxConcurrent, policy.lostCalls) = (4, .failure) }
     return policy
   }
 }

@@ -24,6 +24,10 @@ struct AwaitedStateTests {
       $0.leases = [ProbeLease(id: 1, generation: 1, owner: nil, deadline: instant(5))]
     },
     "free": Samples.breaker("x", madeSecondsAgo: 9) { $0.state = .halfOpen },
+    "lost": Samples.breaker("x", madeSecondsAgo: 9) {
+      $0.state = .halfOpen
+      $0.openUntil = instant(0.25)
+    },
     "ending": Samples.breaker("x", madeSecondsAgo: 9) {
       $0.state = .halfOpen
       $0.leases = [ProbeLease(id: 1, generation: 1, owner: nil, deadline: instant(0.5))]
@@ -45,6 +49,7 @@ struct AwaitedStateTests {
       ("closed", [.closed, .permitted, .free], nil), ("open", [.open, .rejected], 7),
       ("lapsed", [.open, .due, .permitted, .free], nil), ("probed", [.halfOpen, .rejected], 1),
       ("free", [.halfOpen, .due, .permitted, .free], 1), ("ending", [.halfOpen, .rejected], 0.5),
+      ("lost", [.halfOpen, .rejected], 0.25),
       ("taken", [.open, .rejected], 1), ("held", [.closed, .rejected], 3),
     ] as [(String, Set<AwaitedState>, Double?)])
   func `wait knows whether a state holds and when time alone may bring it about`(

@@ -169,6 +169,17 @@ struct RenderingTests {
     #expect(page.contains("last error    the probe took longer than probe-timeout"))
   }
 
+  @Test func `a half-open breaker that holds probes back tells when the next one may begin`() {
+    var record = BreakerRecord()
+    record.state = .halfOpen
+    record.openUntil = Samples.now.boot.advanced(by: 5_000_000_000)
+    #expect(Samples.table(of: record).contains("  5s  "))
+    let page = Samples.page(of: record)
+    #expect(page.hasPrefix("x: half_open, retry in 5s\n"), "\(page)")
+    record.openUntil = Samples.now.boot
+    #expect(Samples.page(of: record).hasPrefix("x: half_open, the next call is a probe\n"))
+  }
+
   @Test(arguments: [(0.5, "50%"), (1.0 / 3, "33.3%"), (0.9996, "100%"), (0, "0%"), (.nan, "-")])
   func `a percentage has one decimal at most`(share: Double, text: String) {
     #expect(RateWords.format(share) == text)

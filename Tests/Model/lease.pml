@@ -3,7 +3,8 @@
  *
  * Three processes ask, probe, report late, renew, hang and crash at any step; at least one survives.
  * An owner is a process and its birth, so a process that has restarted owns nothing. `probes` and
- * `successes-to-close` are 1, so there is at most one lease, of this generation or an earlier one.
+ * `successes-to-close` are 1, so there is at most one lease, of this generation or an earlier one. Lost probes
+ * hold none back here: that wait ends with time alone.
  */
 
 #ifndef MISHAPS

@@ -77,12 +77,14 @@ extension BreakerRecord {
     let made = Int64(own.count) + probeSuccesses + probeFailures
     // If no probe of this round is under way, one may always start, or the round would never end.
     let areEnough = !own.isEmpty && policy.probeCalls.map { made >= Int64($0) } == true
-    guard excess >= 0 || areEnough else { return nil }
+    // After probes that were lost one after the other.
+    let pause = openUntil.flatMap { now < $0 ? $0 : nil }
+    guard excess >= 0 || areEnough || pause != nil else { return nil }
     // A probe of this round may end the round, which changes the answer.
-    let first = own.min()
-    guard excess >= 0 else { return first }
-    let free = leases.map(look).sorted()[excess]
-    return first.map { min($0, free) } ?? free
+    var looks = own
+    if excess >= 0 { looks.append(leases.map(look).sorted()[excess]) }
+    if let pause { looks.append(pause) }
+    return looks.min()
   }
 
   mutating func grantProbe(

@@ -64,6 +64,7 @@ extension BreakerRecord {
     generation += 1
     consecutiveFailures = 0
     streakStartedAt = nil
+    openUntil = nil
     probeSuccesses = 0
     probeFailures = 0
     return BreakerEvent(

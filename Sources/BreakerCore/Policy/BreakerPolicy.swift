@@ -207,7 +207,8 @@ extension BreakerPolicy {
     /// It has failed, at the time when another process notices it.
     ///
     /// A hung call that a supervisor ends with SIGKILL then counts. So does each call of a process
-    /// that is killed for another reason, such as a deployment.
+    /// that is killed for another reason, such as a deployment. A probe has failed when it began, and
+    /// also if its process exited by itself in the middle of it.
     case failure
   }
 }

@@ -139,9 +139,24 @@ extension BreakerRecord {
   enum ProbeFailure {
     case failure(CallOutcome.Failure.Kind)
     case timeout
+
+    /// Its process has ended.
+    case lost
+
+    /// Why the breaker opens if this probe decides it.
+    fileprivate var reason: TripReason {
+      switch self {
+      case .failure(.opens(let time)): .named(time)
+      case .failure(.permanent): .permanent
+      case .failure(.ordinary): .probeFailed
+      case .timeout: .probeTimedOut
+      case .lost: .probeLost
+      }
+    }
   }
 
   mutating func probeEnded(_ call: EndedCall, policy: BreakerPolicy) -> BreakerEvent? {
+    openUntil = nil
     switch call.outcome {
     case .ignored:
       return nil
@@ -174,22 +189,16 @@ extension BreakerRecord {
   mutating func probeFailed(
     at now: Moment, because cause: ProbeFailure, policy: BreakerPolicy, jitter: Double
   ) -> BreakerEvent? {
+    openUntil = nil
     probeFailures += 1
     consecutiveFailures += 1
-    let reason: TripReason
+    var reason = cause.reason
     switch cause {
-    case .failure(.opens(let time)):
-      reason = .named(time)
-    case .failure(.permanent):
-      reason = .permanent
-    case .failure(.ordinary), .timeout:
+    case .failure(.opens), .failure(.permanent): break
+    case .failure(.ordinary), .timeout, .lost:
       if let probeCalls = policy.probeCalls, let rate = policy.probeFailureRate {
         guard probeFailures >= rate.smallestPart(of: Int64(probeCalls)) else { return nil }
         reason = .tooManyProbesFailed(probeFailures)
-      } else if case .timeout = cause {
-        reason = .probeTimedOut
-      } else {
-        reason = .probeFailed
       }
     }
     return open(at: now, because: reason, policy: policy, jitter: jitter)
@@ -206,6 +215,7 @@ enum TripReason {
   case named(Duration)
   case probeFailed
   case probeTimedOut
+  case probeLost
   case tooManyProbesFailed(Int64)
   case operatorSaid(String?, for: Duration?)
 
@@ -222,6 +232,7 @@ enum TripReason {
     case .named(let time): "a failure that named its open time, \(DurationText.format(time))"
     case .probeFailed: "the probe failed"
     case .probeTimedOut: "the probe took longer than probe-timeout"
+    case .probeLost: "the process of the probe ended"
     case .tooManyProbesFailed(let count): CountedNoun.text(count, "probe") + " failed"
     case .operatorSaid(let reason, _): reason ?? "tripped by hand"
     }
@@ -233,7 +244,7 @@ enum TripReason {
     case .named(let time): time
     case .operatorSaid(_, let time): time
     case .consecutive, .failuresWithin, .failureRate, .slowRate, .permanent, .probeFailed,
-      .probeTimedOut, .tooManyProbesFailed:
+      .probeTimedOut, .probeLost, .tooManyProbesFailed:
       nil
     }
   }

@@ -6,9 +6,10 @@ extension BreakerRecord {
   /// deadline. Both are applied in order of time, however late a process notices. A reader
   /// therefore sees the same record as the next caller, and nothing that begins later can undo it.
   ///
-  /// If the owner of a lease is gone, its slot is free from now on, which tells nothing about the
-  /// resource. Once the deadline has passed, the probe has failed even if its owner is gone, because
-  /// nobody knows when the owner ended (rule of order 11).
+  /// If the owner of a lease is gone, its slot is free from now on. That is a failure if the policy says
+  /// so of lost calls. If it does not, one death tells nothing about the resource, and after further
+  /// ones in a row the next probe waits for `open-for`. Once the deadline has passed, the probe has
+  /// failed even if its owner is gone, because nobody knows when the owner ended (rule of order 11).
   ///
   /// `isGone` reports whether the process that owns a lease has ended.
   package mutating func settle(
@@ -23,7 +24,7 @@ extension BreakerRecord {
       events += timeOut(lease, at: then, policy: policy)
     }
     events += endMode(by: now)
-    events += takeBack(leases.filter { $0.owner.map(isGone) == true }, at: now)
+    events += takeBack(leases.filter { $0.owner.map(isGone) == true }, at: now, policy: policy)
     return events
   }
 
@@ -67,13 +68,49 @@ extension BreakerRecord {
   }
 
   /// Frees the slots of probes whose owners are gone.
-  private mutating func takeBack(_ lost: [ProbeLease], at now: Moment) -> [BreakerEvent] {
-    lost.map { lease in
+  ///
+  /// No process knows when an owner ended, but each knows when its probe began. What follows counts
+  /// from there, so that all callers see the same, however late they notice.
+  private mutating func takeBack(
+    _ lost: [ProbeLease], at now: Moment, policy: BreakerPolicy
+  ) -> [BreakerEvent] {
+    var events: [BreakerEvent] = []
+    let isFirst = openUntil == nil
+    for lease in lost {
       leases.removeAll { $0.id == lease.id }
-      return BreakerEvent(
-        .probe(.lost), reason: lease.owner.map { "process \($0.pid) has ended" },
-        atMilliseconds: now.wallMilliseconds)
+      let isCurrent = state == .halfOpen && lease.generation == generation
+      let began = lease.began.map { now.at($0) } ?? now
+      var pause = ""
+      switch policy.lostCalls {
+      case .ignored where isCurrent && isFirst:
+        // One loss holds no probe back.
+        (openNanoseconds, openUntil) = (0, now.boot)
+      case .ignored where isCurrent && holdsBackProbes(after: began.boot, policy: policy):
+        pause = ", as that of the probe before did: the next probe waits for open-for"
+      case .ignored, .failure: break
+      }
+      events.append(
+        BreakerEvent(
+          .probe(.lost), reason: lease.owner.map { "process \($0.pid) has ended\(pause)" },
+          atMilliseconds: now.wallMilliseconds))
+      // The call itself is counted with all that its process has lost.
+      guard policy.lostCalls == .failure, isCurrent, isJudging(at: now.boot) else { continue }
+      let opening = probeFailed(
+        at: began, because: .lost, policy: policy, jitter: lease.jitter)
+      if let opening { events.append(opening) }
     }
+    return events
+  }
+
+  /// Notes that a probe was lost after another one of this round; answers whether the next one has to wait.
+  ///
+  /// A resource that kills its callers would otherwise kill one after the other. A probe that began before
+  /// the earlier loss was noticed ran beside the lost one: what ends both at once is one loss.
+  private mutating func holdsBackProbes(after began: Instant, policy: BreakerPolicy) -> Bool {
+    guard let openUntil, began >= openUntil else { return false }
+    openNanoseconds = policy.openFor.inNanoseconds
+    self.openUntil = began.advanced(by: openNanoseconds)
+    return true
   }
 }
 
@@ -94,6 +131,7 @@ extension BreakerRecord {
         mode.lengthNanoseconds, from: mode.setAtMilliseconds, to: now)
     }
     let bootTime = Instant(nanoseconds: 0)
+    if state == .halfOpen { record.openUntil = nil }
     record.closedAt = closedAt.map { _ in bootTime }
     record.streakStartedAt = streakStartedAt.map { _ in bootTime }
     record.lastCountedFailureAt = nil

@@ -17,6 +17,11 @@ package struct BreakerRecord: Sendable, Hashable {
   package var reporters: [Reporter] = []
 
   // The open time.
+
+  /// When the open time ends, or in the half-open state, before which instant no further probe begins.
+  ///
+  /// In that state it is nil unless probes were lost with their processes, with no outcome since. The first
+  /// loss sets it to when it was noticed, and a further one to the end of the wait.
   package var openUntil: Instant?
 
   /// How long the open time lasts, counted from when it was set.
