@@ -85,7 +85,11 @@ extension Breaker {
   @usableFromInline func runInTurn<Result>(
     outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
   ) throws -> Result {
-    try run(under: try begin(), outcome: outcome, work)
+    // First, because most calls that neither path has permitted are rejected here.
+    if let rejection = engine.rejectFromMemory(cell) {
+      throw BreakerError.rejected(name: name, told(rejection))
+    }
+    return try run(under: try begin(), outcome: outcome, work)
   }
 
   private func run<Result>(
@@ -284,7 +288,6 @@ extension Breaker {
 
   /// Decides on a call, and waits for the store and for its turn if it has to.
   func decision(probeTimeout: Duration?) throws(BreakerError) -> Decision<Ticket> {
-    if let rejection = engine.rejectFromMemory(cell) { return .rejected(rejection) }
     if let ticket = ticketFromMemory() { return .permitted(ticket) }
     return try engine.admit(request(probeTimeout: probeTimeout), to: cell).map(timed)
   }

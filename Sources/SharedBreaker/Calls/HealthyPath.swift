@@ -151,7 +151,7 @@ extension Engine {
 
 extension Rejection {
   /// The rejection of an open breaker that no operator has touched.
-  static func whileOpen(for nanoseconds: Int64) -> Rejection {
+  @inline(__always) static func whileOpen(for nanoseconds: Int64) -> Rejection {
     Rejection(state: .open, mode: .automatic, retryAfter: .nanoseconds(nanoseconds))
   }
 }

@@ -25,15 +25,17 @@ internal import Synchronization
 /// A child of a fork does not own the permits of its parent: what it reports for them is refused.
 public struct Permit: ~Copyable, Sendable {
   let breaker: Breaker
-  let ticket: Ticket
+  private let kept: KeptTicket
   private var isUsed = false
 
   init(_ breaker: Breaker, _ ticket: Ticket) {
     self.breaker = breaker
-    self.ticket = ticket
+    kept = KeptTicket(ticket)
   }
 
   deinit { if !isUsed { breaker.end(ticket, .ignored) } }
+
+  var ticket: Ticket { kept.ticket }
 
   /// Whether the permit is for an ordinary call or for a probe.
   public var kind: PermitKind { ticket.grant.kind }
@@ -182,6 +184,16 @@ extension Breaker {
   ///   set; nothing otherwise.
   public func decide(
     probeTimeout: Duration? = nil
+  ) throws(BreakerError) -> PermitDecision {
+    if let rejection = engine.rejectFromMemory(cell) { return .rejected(told(rejection)) }
+    return try decideWithCare(probeTimeout)
+  }
+
+  /// Decides on a call that is not rejected from memory.
+  ///
+  /// It is a function of its own, so that the code of rejected calls stays short.
+  @inline(never) private func decideWithCare(
+    _ probeTimeout: Duration?
   ) throws(BreakerError) -> PermitDecision {
     switch try decision(probeTimeout: probeTimeout) {
     case .permitted(let ticket): return .permitted(Permit(self, ticket))
