@@ -44,11 +44,17 @@ public import Synchronization
   private nonisolated(unsafe) let own = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
 
   /// What is known under the engine's lock; only `Knowledge` hands it out, so the lock is held.
-  fileprivate nonisolated(unsafe) var memory = CellMemory()
+  fileprivate nonisolated(unsafe) let memory: UnsafeMutablePointer<CellMemory>
 
-  init(name: String) { self.name = name }
+  init(name: String) {
+    self.name = name
+    unsafe memory = .allocate(capacity: 1)
+    unsafe memory.initialize(to: CellMemory())
+  }
 
   deinit {
+    unsafe memory.deinitialize(count: 1)
+    unsafe memory.deallocate()
     unsafe own.load(ordering: .acquiring).map { unsafe Counters(at: $0).deallocate() }
   }
 }
@@ -80,23 +86,31 @@ struct CellMemory {
     var isOverruled = false
   }
 
+  /// Takes over what was read of the breaker.
+  mutating func takeOver(_ read: Known, keeping: Bool) {
+    known = keeping ? read : nil
+    revision = read.breaker.revision
+    row = read.exists ? read.breaker.id : nil
+    agreed = read.breaker.agreed
+    marks = read.counters?.marks
+  }
+
   /// Whether the declaration has yet to be written.
   var isUndeclared: Bool { declaration.map { $0.since == nil } ?? false }
 }
 
 extension Knowledge {
-  /// What is known of a cell.
+  /// What is known of a cell; it is used where it is, because a copy counts a dozen references.
   subscript(cell: Cell) -> CellMemory {
-    get { unsafe cell.memory }
-    set { unsafe cell.memory = newValue }
+    unsafeAddress { unsafe UnsafePointer(cell.memory) }
+    unsafeMutableAddress { unsafe cell.memory }
   }
 }
 
 extension Knowledge {
   /// What a call needs to mark a bucket; nil if the policy in force has no window.
   func window(of cell: Cell) -> (length: Duration, marks: BucketMarks?)? {
-    // Copies only these two, because with a short window every call needs them.
-    unsafe cell.memory.agreed?.policy.window.map { (length: $0, marks: unsafe cell.memory.marks) }
+    self[cell].agreed?.policy.window.map { (length: $0, marks: self[cell].marks) }
   }
 }
 
@@ -228,13 +242,14 @@ extension Cell {
   ///
   /// Under the engine's lock, unless it is the one in force.
   fileprivate func limit(of held: HeldSlot) -> CellLimit? {
-    unsafe memory.limits.first { $0.slots.number == held.block }
+    unsafe memory.pointee.limits.first { $0.slots.number == held.block }
   }
 
   /// The same limit as this one, as it is kept; under the engine's lock.
   fileprivate func kept(_ limit: CellLimit) -> CellLimit {
-    if let known = unsafe memory.limits.first(where: { $0.isSame(as: limit) }) { return known }
-    unsafe memory.limits.append(limit)
+    let isSame = { (known: CellLimit) in known.isSame(as: limit) }
+    if let known = unsafe memory.pointee.limits.first(where: isSame) { return known }
+    unsafe memory.pointee.limits.append(limit)
     return limit
   }
 

@@ -177,10 +177,9 @@ extension Engine {
     _ cell: Cell, orCreate: Bool, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker)? {
     let (own, forgettings) = update { state in
-      let memory = state.knowledge[cell]
       let own = OwnShare(
-        declared: memory.declaration?.words, isUndeclared: memory.isUndeclared,
-        pending: cell.takePending())
+        declared: state.knowledge[cell].declaration?.words,
+        isUndeclared: state.knowledge[cell].isUndeclared, pending: cell.takePending())
       return (own, state.knowledge.forgettings)
     }
     do throws(StoreError) {

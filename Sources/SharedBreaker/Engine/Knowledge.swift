@@ -50,10 +50,9 @@ extension Knowledge {
   ///   - keeping: Whether the record of a healthy breaker is to be kept, because it will be needed.
   /// - Returns: The event to report if another policy has replaced the one that is declared here.
   mutating func learn(_ read: Known, of cell: Cell, keeping: Bool) -> StoreEvent? {
-    let memory = self[cell]
     // What is known not to exist was deleted if it was written before the latest deletion.
     let latest =
-      memory.known?.exists == false ? baseline?.deletedRevision ?? 0 : memory.revision
+      self[cell].known?.exists == false ? baseline?.deletedRevision ?? 0 : self[cell].revision
     guard read.breaker.revision >= latest else { return nil }
     memorize(read, of: cell, keeping: keeping)
     return overruling(of: cell)
@@ -64,13 +63,7 @@ extension Knowledge {
     // A call that finds no room has to know the mode.
     let isPlain =
       known.word.has(CellWord.countsOnly) && known.breaker.record.mode.mode == .automatic
-    var memory = self[cell]
-    memory.known = keeping || !isPlain ? known : nil
-    memory.revision = known.breaker.revision
-    memory.row = known.exists ? known.breaker.id : nil
-    memory.agreed = known.breaker.agreed
-    memory.marks = known.counters?.marks
-    self[cell] = memory
+    self[cell].takeOver(known, keeping: keeping || !isPlain)
     cell.show(known)
     if known.policy.limit != nil { limited.insert(CellReference(cell)) }
   }
@@ -201,9 +194,8 @@ extension Knowledge {
   /// Words that were in force before are not news, because this process has replaced them or is about
   /// to.
   private mutating func overruling(of cell: Cell) -> StoreEvent? {
-    let memory = self[cell]
-    guard let declaration = memory.declaration, let since = declaration.since,
-      memory.revision >= since, let inForce = memory.agreed?.words.code
+    guard let declaration = self[cell].declaration, let since = declaration.since,
+      self[cell].revision >= since, let inForce = self[cell].agreed?.words.code
     else { return nil }
     self[cell].declaration?.isOverruled = declaration.words != inForce
     guard declaration.words != inForce, !declaration.isOverruled else { return nil }
@@ -260,13 +252,13 @@ final class Known: Sendable {
   var word: CellWord {
     // The first call creates the breaker, so that other processes can find it.
     guard exists else { return .unknown }
-    let record = breaker.record
     let permits =
-      record.state == .closed && record.mode.mode.isJudging
-      && record.generation <= CellWord.latestGeneration && CellWord.knowsThisFork
+      breaker.record.state == .closed && breaker.record.mode.mode.isJudging
+      && breaker.record.generation <= CellWord.latestGeneration && CellWord.knowsThisFork
     let hasWindow = !CallWindow.none.fits(policy)
-    let countsOnly = permits && record.streakStartedAt == nil && (!hasWindow || counters != nil)
-    let rejects = record.state == .open && record.mode.mode == .automatic
+    let countsOnly =
+      permits && breaker.record.streakStartedAt == nil && (!hasWindow || counters != nil)
+    let rejects = breaker.record.state == .open && breaker.record.mode.mode == .automatic
     let permission = limit == nil ? CellWord.permits : CellWord.permitsWithinLimit
     let flags =
       (permits ? permission : 0) | (countsOnly ? CellWord.countsOnly : 0)
