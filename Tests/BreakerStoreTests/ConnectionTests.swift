@@ -33,6 +33,31 @@ import Testing
     #expect(try statement.first { $0.integer(1) } == 7)
   }
 
+  @Test func `a statement that keeps what is bound runs with what is bound last`() throws {
+    let connection = try connection(try Stage())
+    let statement = try connection.prepare("SELECT ?1, ?2 || '', ?3")
+    func run(_ number: Int64?, _ text: String?, _ blob: [UInt8]?) throws {
+      var binder = KeptBinder(statement)
+      binder.bind(number)
+      binder.bind(text)
+      binder.bind(blob)
+      #expect(
+        try statement.first {
+          $0.integerOrNil(0) == number && $0.text(1) == text && $0.blob(2) == blob
+        } == true)
+    }
+    try run(7, "x", [1])
+    try run(7, "x", [1])
+    try run(nil, nil, nil)
+    try run(nil, nil, nil)
+    try run(0, "", [])
+    try run(8, "y", [2, 3])
+    // Stands for a value for which there was no memory: there is no such parameter.
+    statement.bind(4, 1)
+    #expect(throws: StoreError.self) { _ = try statement.next() }
+    try run(8, "y", [2, 3])
+  }
+
   @Test func `a connection first leaves a transaction that could not be left before`() throws {
     let stage = try Stage()
     let connection = try connection(stage)

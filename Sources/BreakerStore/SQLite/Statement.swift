@@ -8,12 +8,18 @@ internal import CSQLite
   /// The code of a bind or read that failed because memory was short.
   private var failure = SQLITE_OK
 
+  /// What is known to be bound to each parameter of a statement that keeps what is bound; nil for all others.
+  private var kept: UnsafeMutablePointer<KeptValue>?
+
   init(_ handle: OpaquePointer, on connection: Connection) {
     unsafe self.handle = handle
     self.connection = connection
   }
 
-  deinit { unsafe sqlite3_finalize(handle) }
+  deinit {
+    unsafe sqlite3_finalize(handle)
+    unsafe kept?.deallocate()
+  }
 
   /// Moves to the next row; false if there is none left.
   func next() throws(StoreError) -> Bool {
@@ -65,10 +71,14 @@ internal import CSQLite
     return first
   }
 
-  /// Prepares the statement for another run, with nothing bound.
+  /// Prepares the statement for another run, with nothing bound unless it keeps what is bound.
   func reset() {
     unsafe sqlite3_reset(handle)
-    unsafe sqlite3_clear_bindings(handle)
+    if let kept = unsafe kept {
+      if failure != SQLITE_OK { unsafe forget(kept) }
+    } else {
+      unsafe sqlite3_clear_bindings(handle)
+    }
     failure = SQLITE_OK
   }
 
@@ -124,6 +134,69 @@ extension Statement {
   /// SQLITE_TRANSIENT, a cast that Swift does not import: SQLite copies the bytes at once.
   private nonisolated(unsafe) static let copied = unsafe unsafeBitCast(
     -1, to: sqlite3_destructor_type.self)
+}
+
+/// What is bound to a parameter of a statement that keeps it.
+enum KeptValue: Equatable {
+  /// A text, a blob, or nothing yet.
+  case other
+  case null
+  case integer(Int64)
+}
+
+/// Keeping what is bound from run to run, for a statement of which every run binds all parameters.
+extension Statement {
+  /// What is bound to each parameter, which the statement keeps from now on.
+  ///
+  /// The memory is the statement's.
+  func keepBindings() -> UnsafeMutablePointer<KeptValue> {
+    if let kept = unsafe kept { return unsafe kept }
+    let made = UnsafeMutablePointer<KeptValue>.allocate(capacity: parameters)
+    unsafe forget(made)
+    unsafe kept = unsafe made
+    return unsafe made
+  }
+
+  private var parameters: Int { Int(unsafe sqlite3_bind_parameter_count(handle)) }
+
+  private func forget(_ kept: UnsafeMutablePointer<KeptValue>) {
+    unsafe kept.initialize(repeating: .other, count: parameters)
+  }
+}
+
+/// Binds one parameter after another, unless the value is bound already.
+///
+/// Most columns of a row that is written again are as they were, and binding one costs ten times as much as comparing it.
+@safe struct KeptBinder {
+  private let statement: Statement
+  private let kept: UnsafeMutablePointer<KeptValue>
+  private var next: Int32 = 0
+
+  init(_ statement: Statement) {
+    self.statement = statement
+    unsafe kept = unsafe statement.keepBindings()
+  }
+
+  /// Moves to the next parameter, and returns whether this value is bound to it; if not, it is about to be.
+  private mutating func keeps(_ value: KeptValue) -> Bool {
+    let before = unsafe kept[Int(next)]
+    next += 1
+    if value != .other, value == before { return true }
+    unsafe kept[Int(next) - 1] = value
+    return false
+  }
+
+  mutating func bind(_ value: Int64?) {
+    if !keeps(value.map { .integer($0) } ?? .null) { statement.bind(next, value) }
+  }
+
+  mutating func bind(_ value: String?) {
+    if !keeps(value == nil ? .null : .other) { statement.bind(next, value) }
+  }
+
+  mutating func bind(_ value: [UInt8]?) {
+    if !keeps(value == nil ? .null : .other) { statement.bind(next, value) }
+  }
 }
 
 /// Reading the current row, with columns from 0 as in C.

@@ -114,8 +114,13 @@ enum BreakerRow {
 
   /// Binds every value that the update of a row sets.
   static func bind(_ breaker: StoredBreaker, boot: Int64, to update: Statement) {
-    var row = RowBinder(statement: update, next: 1)
-    let record = breaker.record
+    bind(breaker, breaker.record, boot: boot, to: update)
+  }
+
+  private static func bind(
+    _ breaker: StoredBreaker, _ record: BreakerRecord, boot: Int64, to update: Statement
+  ) {
+    var row = KeptBinder(update)
     row.bind(breaker.id)
     row.bind(breaker.revision)
     row.bind(boot)
@@ -197,21 +202,6 @@ private struct RowReader {
   mutating func text() -> String? { row.text(next()) }
   mutating func blob() -> [UInt8]? { row.blob(next()) }
   mutating func instant() -> Instant? { integerOrNil().map { Instant(nanoseconds: $0) } }
-}
-
-/// Binds one parameter after another.
-private struct RowBinder {
-  let statement: Statement
-  var next: Int32
-
-  private mutating func advance() -> Int32 {
-    defer { next += 1 }
-    return next
-  }
-
-  mutating func bind(_ value: Int64?) { statement.bind(advance(), value) }
-  mutating func bind(_ value: String?) { statement.bind(advance(), value) }
-  mutating func bind(_ value: [UInt8]?) { statement.bind(advance(), value) }
 }
 
 /// How a breaker's tally of states is stored in its row; only a change of state writes it.
