@@ -61,33 +61,71 @@ extension StatusSocket {
       | Int32(SOCK_NONBLOCK.rawValue)
     let listener = socket(AF_UNIX, kind, 0)
     guard listener >= 0 else { throw trouble(path, errno) }
-    // Only the relay that has claimed the store comes here, so one name is enough.
-    let fresh = path + ".new"
-    unsafe unlink(fresh)
     var status = stat()
-    // The mode of the socket before it has a name becomes the mode of the file, so that nobody can
-    // connect before it has its rights.
-    guard unsafe stat(store, &status) == 0, fchmod(listener, 0o600) == 0,
-      SocketAddress(path: fresh)?.bind(listener) == true
+    guard unsafe lstat(store, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
+      let nursery = PrivateDirectory(path + ".new")
     else {
       let number = errno
       Glibc.close(listener)
       throw trouble(path, number)
     }
-    // Neither call follows a link that somebody may have put there. If this user may not give the
-    // file to the store's owner, it stays this user's.
-    _ = unsafe lchown(fresh, status.st_uid, status.st_gid)
-    let mode = status.st_mode & 0o666
-    guard unsafe fchmodat(AT_FDCWD, fresh, mode, AT_SYMLINK_NOFOLLOW) == 0,
+    defer { nursery.remove() }
+    // Without /proc by its path: what follows finds the socket only if it is in the directory that is open.
+    let fresh = ["/proc/self/fd/\(nursery.descriptor)", nursery.path].map { "\($0)/\(name)" }
+    // If this user may not give the file to the store's owner, it stays this user's.
+    guard fresh.contains(where: { SocketAddress(path: $0)?.bind(listener) == true }),
+      unsafe fchownat(
+        nursery.descriptor, name, status.st_uid, status.st_gid, AT_SYMLINK_NOFOLLOW) == 0
+        || errno == EPERM,
+      unsafe fchmodat(nursery.descriptor, name, status.st_mode & 0o666, 0) == 0,
       listen(listener, 16) == 0,
-      unsafe rename(fresh, path) == 0
+      unsafe renameat(nursery.descriptor, name, AT_FDCWD, path) == 0
     else {
       let number = errno
-      unsafe unlink(fresh)
+      unsafe unlinkat(nursery.descriptor, name, 0)
       Glibc.close(listener)
       throw trouble(path, number)
     }
     return listener
+  }
+
+  /// The name of the socket in the directory in which it is made.
+  private static let name = "socket"
+
+  /// A directory that only this user can enter, beside the store.
+  ///
+  /// Every user of a store may be able to put another file in the place of one in the store's own
+  /// directory, at any moment. In here the socket gets its rights before another user can reach it, or
+  /// put anything in its place.
+  private struct PrivateDirectory {
+    let path: String
+    let descriptor: Int32
+
+    /// Makes the directory; nil, with `errno` set, if that fails.
+    init?(_ prefix: String) {
+      path = "\(prefix)-\(String(UInt64.random(in: .min ... .max), radix: 36))"
+      guard unsafe mkdir(path, 0o700) == 0 else { return nil }
+      descriptor = unsafe open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+      guard descriptor >= 0 else {
+        let number = errno
+        unsafe rmdir(path)
+        errno = number
+        return nil
+      }
+      var status = stat()
+      guard unsafe fstat(descriptor, &status) == 0, status.st_uid == geteuid(),
+        status.st_mode & 0o077 == 0
+      else {
+        Glibc.close(descriptor)
+        errno = EPERM
+        return nil
+      }
+    }
+
+    func remove() {
+      unsafe rmdir(path)
+      Glibc.close(descriptor)
+    }
   }
 }
 

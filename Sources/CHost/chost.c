@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -326,4 +327,10 @@ void sb_fork_remove(sb_fork_hook *hook) {
     }
   }
   pthread_mutex_unlock(&hooks_lock);
+}
+
+int sb_give_name(int directory, const char *name, const char *path) {
+  int code = renameat2(directory, name, AT_FDCWD, path, RENAME_NOREPLACE);
+  if (code != 0 && errno == EINVAL) code = renameat(directory, name, AT_FDCWD, path);
+  return code == 0 ? 0 : errno;
 }

@@ -22,6 +22,24 @@ static int sleep_patiently(sqlite3_vfs *vfs, int microseconds) {
 
 static sqlite3_vfs *usual;
 
+// SQLite opens a file by its name, and would wait for ever if a pipe were there by then that no program
+// writes to. Only the files of a store are opened without waiting.
+static __thread int opens_store;
+static int (*usual_open)(const char *, int, int);
+
+static int open_without_waiting(const char *path, int flags, int mode) {
+  return usual_open(path, opens_store ? flags | O_NONBLOCK : flags, mode);
+}
+
+static void never_wait_in_open(void) {
+  sqlite3_vfs *system = sqlite3_vfs_find("unix");
+  if (!system || system->iVersion < 3 || !system->xGetSystemCall || !system->xSetSystemCall) return;
+  sqlite3_syscall_ptr found = system->xGetSystemCall(system, "open");
+  if (!found || found == (sqlite3_syscall_ptr)open_without_waiting) return;
+  usual_open = (int (*)(const char *, int, int))found;
+  system->xSetSystemCall(system, "open", (sqlite3_syscall_ptr)open_without_waiting);
+}
+
 // What follows the usual VFS's part of the open file of a store: its methods, ours, and its log, opened
 // once more to claim the right to write on it.
 typedef struct {
@@ -75,6 +93,14 @@ static int lock_with_claim(sqlite3_file *file, int first, int count, int flags) 
   return code;
 }
 
+// The first part that is mapped opens the index.
+static int map_without_waiting(sqlite3_file *file, int part, int size, int extends, void volatile **address) {
+  opens_store = 1;
+  int code = claiming(file)->usual->xShmMap(file, part, size, extends, address);
+  opens_store = 0;
+  return code;
+}
+
 static void close_log(claiming_file *own) {
   if (own->log >= 0) close(own->log);
   own->log = -1;
@@ -106,7 +132,9 @@ static int open_log(claiming_file *own, const char *name) {
 
 static int open_to_claim(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *flags_out) {
   (void)vfs;
+  opens_store = 1;
   int code = usual->xOpen(usual, name, file, flags, flags_out);
+  opens_store = 0;
   const sqlite3_io_methods *methods = file->pMethods;
   if (code == SQLITE_OK && flags & SQLITE_OPEN_WAL) {
     claiming_file *store = claiming_or_none(sqlite3_database_file_object(name));
@@ -123,6 +151,7 @@ static int open_to_claim(sqlite3_vfs *vfs, const char *name, sqlite3_file *file,
   // A later SQLite would look for methods that are not in this copy.
   if (own->methods.iVersion > 3) own->methods.iVersion = 3;
   own->methods.xShmLock = lock_with_claim;
+  own->methods.xShmMap = map_without_waiting;
   own->methods.xClose = close_with_log;
   file->pMethods = &own->methods;
   return code;
@@ -187,6 +216,7 @@ static sqlite3_vfs own;
 static void register_own(void) {
   usual = sqlite3_vfs_find(NULL);
   if (!usual) return;
+  never_wait_in_open();
   own = (sqlite3_vfs){
       .iVersion = 1,
       .szOsFile = part_of_usual() + (int)sizeof(claiming_file),

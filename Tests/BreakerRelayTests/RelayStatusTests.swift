@@ -58,4 +58,34 @@ struct RelayStatusTests {
     #expect(!Files.exists(fleet.directory.file("elsewhere")))
     #expect(try StatusClient.ask("figures", of: a).contains(#""connected":true"#))
   }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `the socket has its rights before it has a name that others could take from it`()
+    async throws
+  {
+    let fleet = try TestFleet()
+    let watch = inotify_init1(Int32(IN_CLOEXEC | IN_NONBLOCK))
+    defer { close(watch) }
+    unsafe inotify_add_watch(
+      watch, fleet.directory.path, UInt32(IN_CREATE | IN_MOVED_TO | IN_ATTRIB))
+    let a = try await fleet.host("a")
+    let store = a.store.path
+    let rights = try Files.permissions(of: store)
+    #expect(try Files.permissions(of: store + "-relay.sock").mode == rights.mode)
+    var bytes = [UInt8](repeating: 0, count: 65_536)
+    let count = unsafe read(watch, &bytes, bytes.count)
+    var changes: [String] = []
+    var rest = bytes[..<max(0, count)]
+    while rest.count >= MemoryLayout<inotify_event>.size {
+      let event = unsafe rest.withUnsafeBytes { unsafe $0.loadUnaligned(as: inotify_event.self) }
+      let name = rest.dropFirst(MemoryLayout<inotify_event>.size).prefix(Int(event.len))
+      rest = rest.dropFirst(MemoryLayout<inotify_event>.size + Int(event.len))
+      let text = String(decoding: name.prefix { $0 != 0 }, as: UTF8.self)
+      let isDirectory = event.mask & UInt32(IN_ISDIR) != 0
+      guard text.hasPrefix("a.db-relay.sock"), !isDirectory else { continue }
+      changes.append(event.mask & UInt32(IN_MOVED_TO) != 0 ? "moved" : "made or changed")
+    }
+    #expect(changes == ["moved"])
+    #expect(!Files.names(in: fleet.directory.path).contains { $0.contains(".sock.new") })
+  }
 }

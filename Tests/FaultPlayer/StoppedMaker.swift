@@ -5,11 +5,14 @@ import TestSupport
 
 /// A process that is stopped while it makes a store, and one that uses the store meanwhile.
 enum StoppedMaker {
-  /// Makes a store with a breaker, and stops before a step; prints how many steps there were.
-  static func make(in directory: String, stoppingBefore step: Int32) throws {
+  /// Makes a store with a breaker, for a group if one is named, and stops before a step; prints how many
+  /// steps there were.
+  static func make(
+    in directory: String, stoppingBefore step: Int32, group: String? = nil
+  ) throws {
     unsafe fault_set_place(directory)
     stop_before_step(step)
-    let store = store(in: directory, HandClock(), .seconds(60))
+    let store = store(in: directory, HandClock(), .seconds(60), group: group)
     try store.connect()
     try fail(try store.breaker("made"))
     store.close()
@@ -56,11 +59,14 @@ enum StoppedMaker {
   }
 
   private static func store(
-    in directory: String, _ clock: HandClock, _ timeout: Duration
+    in directory: String, _ clock: HandClock, _ timeout: Duration, group: String? = nil
   ) -> SharedStore {
-    SharedStore(
-      path: directory + "/state/breakers.db",
-      options: StoreOptions(lockTimeout: timeout, program: "player", clock: clock.clock))
+    var options = StoreOptions(lockTimeout: timeout, program: "player", clock: clock.clock)
+    if let group {
+      options.group = group
+      options.mode = 0o660
+    }
+    return SharedStore(path: directory + "/state/breakers.db", options: options)
   }
 
   private static func fail(_ breaker: Breaker) throws {

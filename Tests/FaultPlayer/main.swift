@@ -12,13 +12,19 @@ import TestShim
 ///
 /// It prints what was wrong, and a last line with figures.
 ///
-/// `fault-player make DIRECTORY STEP` makes a store and stops before a step. `fault-player beside
+/// `fault-player make DIRECTORY STEP [GROUP]` makes a store and stops before a step. `fault-player beside
 /// DIRECTORY [open]` uses the same store meanwhile, and prints how long it has waited.
 let words = CommandLine.arguments.dropFirst().map { $0 }
 // A call that never returns ends the process.
 ts_limit(900)
-if words.count == 3, words[0] == "make", let step = Int32(words[2]) {
-  try StoppedMaker.make(in: words[1], stoppingBefore: step)
+if [3, 4].contains(words.count), words[0] == "make", let step = Int32(words[2]) {
+  do {
+    try StoppedMaker.make(
+      in: words[1], stoppingBefore: step, group: words.count == 4 ? words[3] : nil)
+  } catch {
+    print("\(error)")
+    exit(1)
+  }
   exit(0)
 }
 if [2, 3].contains(words.count), words[0] == "beside" {

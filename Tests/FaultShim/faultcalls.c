@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -122,6 +123,59 @@ static void names(const char *from, const char *to) {
 int rename(const char *from, const char *to) {
   names(from, to);
   return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+// Making a directory and giving rights are steps, by name and by descriptor.
+int mkdir(const char *path, mode_t mode) {
+  stop_if_due(is_in_place(path));
+  return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+}
+
+int mkdirat(int directory, const char *name, mode_t mode) {
+  stop_if_due(fault_concerns_descriptor(directory));
+  return (int)syscall(SYS_mkdirat, directory, name, mode);
+}
+
+int openat(int directory, const char *name, int flags, ...) {
+  mode_t mode = 0;
+  if (flags & (O_CREAT | O_TMPFILE)) {
+    va_list rest;
+    va_start(rest, flags);
+    mode = va_arg(rest, mode_t);
+    va_end(rest);
+  }
+  stop_if_due(fault_concerns_descriptor(directory));
+  return (int)syscall(SYS_openat, directory, name, flags, mode);
+}
+
+int chown(const char *path, uid_t user, gid_t group) {
+  stop_if_due(is_in_place(path));
+  return (int)syscall(SYS_fchownat, AT_FDCWD, path, user, group, 0);
+}
+
+int chmod(const char *path, mode_t mode) {
+  stop_if_due(is_in_place(path));
+  return (int)syscall(SYS_fchmodat, AT_FDCWD, path, mode);
+}
+
+int fchownat(int directory, const char *name, uid_t user, gid_t group, int flags) {
+  stop_if_due(fault_concerns_descriptor(directory));
+  return (int)syscall(SYS_fchownat, directory, name, user, group, flags);
+}
+
+int renameat2(int directory, const char *from, int to_directory, const char *to, unsigned flags) {
+  stop_if_due(fault_concerns_descriptor(directory) || is_in_place(to));
+  return (int)syscall(SYS_renameat2, directory, from, to_directory, to, flags);
+}
+
+int fchown(int descriptor, uid_t user, gid_t group) {
+  stop_if_due(fault_concerns_descriptor(descriptor));
+  return (int)syscall(SYS_fchown, descriptor, user, group);
+}
+
+int fchmod(int descriptor, mode_t mode) {
+  stop_if_due(fault_concerns_descriptor(descriptor));
+  return (int)syscall(SYS_fchmod, descriptor, mode);
 }
 
 int link(const char *from, const char *to) {

@@ -115,4 +115,80 @@ import Testing
     }
     withExtendedLifetime(disk) {}
   }
+
+  /// What a member of the group who may write to a directory puts in the place of one that root has just
+  /// made there.
+  enum Swap: CaseIterable {
+    /// A link to a directory of root's elsewhere.
+    case link
+
+    /// A directory of root's from beside it.
+    case neighbour
+  }
+
+  @Test(
+    .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root"),
+    arguments: Swap.allCases)
+  func `what is swapped in for a new directory of root's at any step keeps its rights`(
+    swap: Swap
+  ) throws {
+    var swapped = 0
+    for step in 1... {
+      let directory = try TemporaryDirectory()
+      let victim = directory.file("victim")
+      try Files.makeDirectory(victim)
+      try Files.changeMode(victim, to: 0o700)
+      try Files.write(victim + "/file", [])
+      let before = try Files.permissions(of: victim)
+      let maker = try player(["make", directory.path, "\(step)", "daemon"])
+      guard maker.waitForStop() else {
+        #expect(maker.waitForEnd() == 0)
+        break
+      }
+      // The directory may have another name until it has its rights.
+      let made = Files.names(in: directory.path).filter { ![".", "..", "victim"].contains($0) }
+        .map(directory.file)
+      var found = victim
+      for (number, path) in made.enumerated() where !Files.exists(path + "/breakers.db-lock") {
+        swapped += 1
+        try Files.rename(path, to: directory.file("made\(number)"))
+        switch swap {
+        case .link: try Files.link(path, to: victim)
+        case .neighbour where found == victim:
+          try Files.rename(victim, to: path)
+          found = path
+        case .neighbour: break
+        }
+      }
+      maker.resume()
+      maker.waitForEnd()
+      #expect(try Files.permissions(of: found) == before, "step \(step)")
+    }
+    #expect(swapped > 0)
+  }
+
+  @Test(.timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root"))
+  func `a pipe that is swapped in for the store at any step of opening it hangs no program`()
+    throws
+  {
+    for step in 1... {
+      let directory = try TemporaryDirectory()
+      try Files.makeDirectory(directory.file("state"))
+      try Files.changeMode(directory.file("state"), to: 0o1777)
+      let first = try player(["make", directory.path, "0"])
+      #expect(first.waitForEnd() == 0)
+      let opener = try player(["make", directory.path, "\(step)"])
+      guard opener.waitForStop() else {
+        #expect(opener.waitForEnd() == 0)
+        #expect(step > 20)
+        break
+      }
+      let store = directory.store
+      try Files.rename(store, to: store + ".old")
+      try Files.makeFIFO(store)
+      opener.resume()
+      // It may fail, or go on with the file that it has open already.
+      #expect(opener.waitForEnd() >= 0, "step \(step)")
+    }
+  }
 }

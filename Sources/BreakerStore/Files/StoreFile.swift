@@ -108,22 +108,17 @@ enum StoreFile {
   ) throws(StoreError) {
     guard unsafe Glibc.access(path, F_OK) != 0, errno == ENOENT else { return }
     let (parent, last) = StorePath.split(path)
+    if last.isEmpty {
+      if parent != path { try makeDirectories(parent, access: access, group: group) }
+      return
+    }
     // Only the last directory belongs to the store.
-    if parent != path, !last.isEmpty {
-      try makeDirectories(parent, access: StoreAccess(), group: nil)
-    }
-    guard unsafe mkdir(path, 0o700) == 0 else {
-      if errno == EEXIST { return }
-      throw StoreError(errno: errno, doing: "create the directory", path: path)
-    }
-    if let group, unsafe chown(path, uid_t.max, group) != 0 {
-      let error = StoreError(errno: errno, doing: "change the group of", path: path)
-      unsafe rmdir(path)
-      throw error
-    }
-    guard unsafe chmod(path, access.directoryMode) == 0 else {
-      let error = StoreError(errno: errno, doing: "change the mode of", path: path)
-      unsafe rmdir(path)
+    if parent != path { try makeDirectories(parent, access: StoreAccess(), group: nil) }
+    do throws(StoreError) {
+      try NewDirectory.make(path, mode: access.directoryMode, group: group)
+    } catch {
+      // Another process has just made it.
+      if FileStatus(of: path) != nil { return }
       throw error
     }
     // Without this, a power cut could remove the store together with its directory. A user who may

@@ -33,6 +33,10 @@ void sb_give_back_claim(sqlite3 *db);
 // it does. Returns a result code of SQLite.
 int sb_has_moved(sqlite3 *db, int *moved);
 
+// Gives a file of an open directory the name `path`, unless a file has it already. Where the file system
+// cannot exclude that, it may take the place of an empty directory. Returns 0 or errno.
+int sb_give_name(int directory, const char *name, const char *path);
+
 // Takes a shared lock on one byte of a file. It lasts until the descriptor and all copies of it are
 // closed, and any number of descriptors can hold the same byte. Returns 0 or errno. (Swift imports
 // neither the command nor its structure. Unlike SQLite's own locks, this lock belongs to the open
