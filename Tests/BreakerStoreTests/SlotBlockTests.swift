@@ -175,6 +175,18 @@ import Testing
     #expect(block.inheritance(of: held) == nil)
   }
 
+  @Test func `a call of another file is not known to have ended`() throws {
+    let (stage, another) = (try SlotStage(), try SlotStage())
+    let (block, elsewhere) = (try stage.block(), try another.block())
+    let held = try #require(block.begun(terms: SlotTerms(CallLimit(1), revision: 1)))
+    let inherited = try #require(block.inheritance(of: held))
+    #expect(InheritedSlot(inherited.description) == inherited)
+    #expect(!block.hasEnded(inherited))
+    block.end(held)
+    #expect(block.hasEnded(inherited))
+    #expect(!elsewhere.hasEnded(inherited))
+  }
+
   @Test func `a call of a process that exited by itself is not found lost`() throws {
     let stage = try SlotStage()
     let terms = SlotTerms(CallLimit(1), revision: 1)

@@ -57,6 +57,9 @@ final class Worker {
       try worker.done { worker.breaker = try worker.store.breaker(words[0]) }
     },
     "acquire": { worker, words in try worker.acquire(units: words.first.flatMap { Int($0) } ?? 1) },
+    "environment": { worker, _ in
+      worker.held.last?.environment.map { "\($0)=\($1)" }.first ?? "none"
+    },
     "succeed": { worker, _ in worker.end { $0.succeed() } },
     "fail": { worker, words in worker.end { $0.fail(error: words.first) } },
     "ignore": { worker, _ in worker.end { $0.ignore() } },
@@ -261,6 +264,8 @@ private final class Held {
   private var permit: Permit?
 
   init(_ permit: consuming Permit) { self.permit = consume permit }
+
+  var environment: [String: String] { permit?.environment ?? [:] }
 
   func take() -> Permit? { permit.take() }
 }

@@ -273,6 +273,41 @@ import Testing
     #expect(try plain.acquire().environment.isEmpty)
   }
 
+  /// What becomes of a call in which a process has started its successor.
+  enum Course: CaseIterable { case ends, endsWithItsProcess, goesOn }
+
+  @Test(.timeLimit(.minutes(60)), arguments: Course.allCases)
+  func `a process that starts its successor hands down only calls that have not ended`(
+    course: Course
+  ) throws {
+    let stage = try Stage()
+    var chain: [Puppet] = []
+    var words: [String] = []
+    let generations = 60
+    for generation in 0..<generations {
+      let puppet = try Puppet(on: stage, startedBy: words)
+      #expect(try puppet.ask("name \(course == .ends ? "job" : "job\(generation)")") == "ok")
+      #expect(try puppet.ask("open max-concurrent=1") == "ok")
+      switch course {
+      case .ends: #expect(try chain.last?.ask("succeed") ?? "counted" == "counted")
+      case .endsWithItsProcess: chain.last?.kill()
+      case .goesOn: break
+      }
+      #expect(try puppet.ask("acquire") == "normal")
+      words = [try puppet.ask("environment")]
+      let named = words[0].split(separator: " ").count
+      #expect(named == (course == .goesOn ? generation + 1 : 1), "generation \(generation)")
+      chain.append(puppet)
+    }
+    guard course == .goesOn else { return }
+    let (inside, outside) = (try Puppet(on: stage, startedBy: words), try stage.puppet())
+    for generation in [0, generations - 1] {
+      for puppet in [inside, outside] { try puppet.ask("name job\(generation)") }
+      #expect(try inside.ask("run") == "ok 42")
+      #expect(try outside.ask("run") == "busy")
+    }
+  }
+
   @Test func `inside of run the breaker has the environment of its command`() async throws {
     let stage = try Stage()
     let breaker = try stage.sharedStore().breaker("api", policy: BreakerPolicy(maxConcurrent: 1))

@@ -109,6 +109,7 @@ package final class MemoryBreakerSlots: CallSlots {
 
   /// No other process has this memory.
   package func isUnderWay(_ inherited: InheritedSlot) -> Bool { false }
+  package func hasEnded(_ inherited: InheritedSlot) -> Bool { false }
   package func inheritance(of held: HeldSlot) -> InheritedSlot? { nil }
 
   @discardableResult package func adopt(_ terms: SlotTerms) -> Bool {

@@ -43,6 +43,9 @@ package protocol CallSlots: AnyObject, Sendable {
   /// Whether a call of another process has not ended yet, and neither has the process.
   func isUnderWay(_ inherited: InheritedSlot) -> Bool
 
+  /// Whether a call of another process has ended for certain; false if it has its room in another file.
+  func hasEnded(_ inherited: InheritedSlot) -> Bool
+
   /// A call as other processes can name it; nil if they cannot.
   func inheritance(of held: HeldSlot) -> InheritedSlot?
 
@@ -175,12 +178,15 @@ package struct SlotTerms: Sendable, Hashable {
 
 /// The room of a call as a process can name it that was started inside of the call.
 package struct InheritedSlot: Sendable, Hashable, LosslessStringConvertible {
+  /// The file of the slots.
+  let file: FileIdentity
   let breaker: Int64
   let owner: UInt64
   let index: Int
   let serial: UInt32
 
-  init(breaker: Int64, owner: UInt64, index: Int, serial: UInt32) {
+  init(in file: FileIdentity, breaker: Int64, owner: UInt64, index: Int, serial: UInt32) {
+    self.file = file
     self.breaker = breaker
     self.owner = owner
     self.index = index
@@ -189,14 +195,18 @@ package struct InheritedSlot: Sendable, Hashable, LosslessStringConvertible {
 
   package init?(_ description: String) {
     let parts = description.split(separator: ".", omittingEmptySubsequences: false)
-    guard parts.count == 4, let breaker = Int64(parts[0]), let owner = UInt64(parts[1]),
-      let index = Int(parts[2]), (0..<SlotFile.slotsOfBlock).contains(index),
-      let serial = UInt32(parts[3])
+    guard parts.count == 6, let device = UInt64(parts[0]), let inode = UInt64(parts[1]),
+      let breaker = Int64(parts[2]), let owner = UInt64(parts[3]),
+      let index = Int(parts[4]), (0..<SlotFile.slotsOfBlock).contains(index),
+      let serial = UInt32(parts[5])
     else { return nil }
-    self.init(breaker: breaker, owner: owner, index: index, serial: serial)
+    let file = FileIdentity(device: device, inode: inode)
+    self.init(in: file, breaker: breaker, owner: owner, index: index, serial: serial)
   }
 
-  package var description: String { "\(breaker).\(owner).\(index).\(serial)" }
+  package var description: String {
+    "\(file.device).\(file.inode).\(breaker).\(owner).\(index).\(serial)"
+  }
 }
 
 /// The numbers of slots in this process, and in those that are forked from it.

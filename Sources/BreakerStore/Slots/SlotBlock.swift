@@ -93,6 +93,12 @@ extension SlotBlock {
       && !owners.isGone(inherited.owner)
   }
 
+  package func hasEnded(_ inherited: InheritedSlot) -> Bool {
+    guard inherited.file == mapping.file else { return false }
+    return inherited.breaker == breaker
+      ? !isUnderWay(inherited) : owners.isGone(inherited.owner)
+  }
+
   /// Who has taken a slot, if a serial says when; nil if that call has ended.
   private func owner(of index: Int, serial: UInt32) -> UInt64? {
     let word = word(ofSlot: index)
@@ -123,7 +129,8 @@ extension SlotBlock {
 
   package func inheritance(of held: HeldSlot) -> InheritedSlot? {
     guard held.block == number, let owner = ownerOfThisProcess(of: held) else { return nil }
-    return InheritedSlot(breaker: breaker, owner: owner, index: held.index, serial: held.serial)
+    return InheritedSlot(
+      in: mapping.file, breaker: breaker, owner: owner, index: held.index, serial: held.serial)
   }
 }
 

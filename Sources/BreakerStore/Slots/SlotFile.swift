@@ -43,6 +43,9 @@ enum SlotFile {
 /// Unchecked because several processes change the memory; whoever does uses atomic operations.
 @safe final class SlotMapping: @unchecked Sendable {
   let address: UnsafeMutableRawPointer
+
+  /// The file that it is a part of.
+  let file: FileIdentity
   private let length: Int
 
   init?(_ file: SharedFile, _ offset: Int, _ length: Int) {
@@ -50,6 +53,7 @@ enum SlotFile {
       return nil
     }
     unsafe self.address = address
+    self.file = file.identity
     self.length = length
   }
 
@@ -63,6 +67,7 @@ enum SlotFile {
       return nil
     }
     unsafe self.address = address
+    self.file = file.identity
     self.length = length
   }
 

@@ -148,19 +148,23 @@ internal import Synchronization
   static let variable = "SHARED_BREAKER_INSIDE"
 
   /// The calls that this process was started inside of.
-  private static let inherited: [InheritedSlot] = text.split(separator: " ").compactMap {
-    InheritedSlot(String($0))
-  }
-
-  private static let text: String = {
-    guard let value = unsafe getenv(variable) else { return "" }
-    return unsafe String(cString: value)
+  static let inherited: [InheritedSlot] = {
+    guard let value = unsafe getenv(variable) else { return [] }
+    return unsafe String(cString: value).split(separator: " ").compactMap {
+      InheritedSlot(String($0))
+    }
   }()
 
-  /// The value of the variable for a command inside of more calls.
-  static func text(adding inherited: [InheritedSlot]) -> String {
-    ((text.isEmpty ? [] : [text]) + inherited.map(\.description)).joined(separator: " ")
+  /// The value of the variable for a command inside of some calls, the innermost last.
+  ///
+  /// It does not grow without bound where each process starts its successor inside of a call that the process cannot
+  /// know the end of: the system starts no program with a longer entry than 128 KiB.
+  static func text(_ calls: [InheritedSlot]) -> String {
+    calls.suffix(mostHandedDown).map(\.description).joined(separator: " ")
   }
+
+  /// With the longest names of calls, these are 100 KB.
+  private static let mostHandedDown = 1_000
 }
 
 /// The calls that surround a call besides those of its thread and task, as its caller knows.
@@ -229,13 +233,16 @@ extension Engine {
   /// the current code; nil if none of them is under way, or can be named.
   func environment(ofRooms rooms: [HeldSlot]) -> String? {
     var named: [InheritedSlot] = []
+    var outer = CallNesting.inherited
     for held in CallNesting.surrounding + rooms {
-      let limit = look { $0.knowledge.limit(of: held) }
-      if let inherited = limit?.slots.inheritance(of: held), !named.contains(inherited) {
-        named.append(inherited)
-      }
+      guard let slots = look({ $0.knowledge.limit(of: held) })?.slots,
+        let inherited = slots.inheritance(of: held), !named.contains(inherited)
+      else { continue }
+      named.append(inherited)
+      // Where each process starts the next one, the calls that have ended would become ever more.
+      outer.removeAll { slots.hasEnded($0) }
     }
-    return named.isEmpty ? nil : CallNesting.text(adding: named)
+    return named.isEmpty ? nil : CallNesting.text(outer + named)
   }
 }
 
