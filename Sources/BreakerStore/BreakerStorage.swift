@@ -29,6 +29,10 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// Uses other slots from now on if those in use were replaced or deleted.
   func lookAfterSlots()
 
+  /// Notes that calls of this process that are still under way are over when it ends, however it does, and
+  /// that none of them is lost.
+  func noteExit()
+
   /// Makes sure that the storage can be used, and creates it if it does not exist.
   func open(mayCreate: Bool) throws(StoreError)
 

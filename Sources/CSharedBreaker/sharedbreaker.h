@@ -479,8 +479,9 @@ int sb_flush(sb_store *store);
 /* Writes what this process has not written yet, closes the file, and frees the store. It first waits until
  * calls that other threads are making have returned, of this store or of another. Then each use of the
  * store's breakers, news and hooks, which still have to be freed, returns SB_ERR_CLOSED, and none opens the
- * file again. Leave calls first: the outcome of a permit that is still out is lost, and a probe's slot is
- * taken until its `probe-timeout` or the end of the process. NULL does nothing.
+ * file again. Leave calls first: a permit that is still out has no outcome any more, and a probe's slot is
+ * taken until its `probe-timeout` or the end of the process. Its call is not one of the lost calls, even if the
+ * process ends by _exit(2). NULL does nothing.
  *
  * A program that keeps its stores until it exits should close them, so that the totals of its last
  * second are not lost. A process that is killed loses them only where it could not use the shared

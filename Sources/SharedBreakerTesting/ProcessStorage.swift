@@ -38,6 +38,7 @@ final class ProcessStorage: BreakerStorage {
   }
 
   func lookAfterSlots() {}
+  func noteExit() {}
 
   func open(mayCreate: Bool) throws(StoreError) { _ = try memory(for: .reading) }
   func checkIdentity() {}

@@ -6,8 +6,11 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import unittest
+from multiprocessing import util
 
 from shared_breaker import Rejected, SharedStore
 from support import Resource, StoreTestCase, eventually, in_child
@@ -25,6 +28,42 @@ def use(path, times):
                 raise Resource("down")
         except Resource:
             pass
+
+
+_left = []
+
+
+def leave_calls(payments):
+    """Return in the middle of two calls: of a daemon thread, and of a permit that is still out."""
+    has_begun = threading.Event()
+
+    def hang():
+        with payments:
+            has_begun.set()
+            threading.Event().wait()
+
+    threading.Thread(target=hang, daemon=True).start()
+    has_begun.wait()
+    _left.append(payments.acquire())
+
+
+def leave_calls_of(path):
+    leave_calls(SharedStore(path).breaker("payments"))
+
+
+def use_after_return(path):
+    """Return at once; a thread makes calls when all else has ended."""
+    payments = SharedStore(path).breaker("payments")
+    payments.call(int)
+    is_over = threading.Event()
+    util.Finalize(None, is_over.set, exitpriority=-1_000)
+
+    def go_on():
+        is_over.wait()
+        for _ in range(100):
+            payments.call(int)
+
+    threading.Thread(target=go_on).start()
 
 
 class Forks(StoreTestCase):
@@ -188,6 +227,52 @@ class Forks(StoreTestCase):
             totals = self.totals("payments")
             self.assertEqual(totals["failures"] - before["failures"], 2, way)
             self.assertEqual(totals["successes"] - before["successes"], 201, way)
+
+    def run_process(self, way, target, *args):
+        process = multiprocessing.get_context(way).Process(target=target, args=args)
+        process.start()
+        process.join(60)
+        self.assertEqual(process.exitcode, 0, way)
+
+    def test_a_process_of_multiprocessing_that_returns_loses_no_calls(self):
+        payments = self.store.breaker(
+            "payments", max_concurrent=2, max_failures=1, lost_calls="failure")
+        for way, target, argument in (
+            ("fork", leave_calls, payments), ("fork", leave_calls_of, self.path),
+            ("spawn", leave_calls_of, self.path), ("forkserver", leave_calls_of, self.path),
+        ):
+            self.run_process(way, target, argument)
+            # It needs all of the room, so it finds what the process has left.
+            with payments.claiming(units=2):
+                pass
+            self.assertEqual(self.totals("payments")["lost_calls"], 0, (way, target))
+
+    def test_a_process_that_imports_the_package_in_its_work_loses_no_calls(self):
+        program = """
+import multiprocessing, sys
+
+def work():
+    from shared_breaker import SharedStore
+    global permit
+    permit = SharedStore(sys.argv[1]).breaker("payments").acquire()
+
+process = multiprocessing.get_context("fork").Process(target=work)
+process.start()
+process.join()
+"""
+        payments = self.store.breaker("payments", max_concurrent=1, lost_calls="failure")
+        subprocess.run([sys.executable, "-c", program, self.path], check=True)
+        with payments:
+            pass
+        self.assertEqual(self.totals("payments")["lost_calls"], 0)
+
+    def test_threads_that_a_process_of_multiprocessing_waits_for_go_on_with_its_breakers(self):
+        for way in ("fork", "forkserver"):
+            before = self.totals("payments")
+            self.run_process(way, use_after_return, self.path)
+            self.payments.acquire().report()
+            successes = self.totals("payments")["successes"] - before["successes"]
+            self.assertEqual(successes, 102, way)
 
 
 class Kills(StoreTestCase):

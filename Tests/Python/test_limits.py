@@ -570,6 +570,22 @@ class Limits(StoreTestCase):
             other.close()
         self.assert_free()
 
+    def test_a_process_that_has_closed_its_store_loses_no_calls(self):
+        program = """
+import os, sys
+from shared_breaker import SharedStore
+store = SharedStore(sys.argv[1])
+permit = store.breaker("gpu").acquire()
+if sys.argv[2] == "close":
+    store.close()
+os._exit(0)
+"""
+        self.store.breaker("gpu", max_concurrent=1, lost_calls="failure", max_failures=9)
+        for word, lost in (("close", 0), ("leave", 1)):
+            subprocess.run([sys.executable, "-c", program, self.path, word], check=True)
+            self.assert_free()
+            self.assertEqual(self.totals("gpu")["lost_calls"], lost, word)
+
     def test_killed_calls_are_failures_where_the_policy_says_so(self):
         self.store.breaker("gpu", max_concurrent=1, lost_calls="failure", max_failures=1)
         with self.held_elsewhere() as holder:

@@ -17,6 +17,7 @@ extension ForwardingStorage {
   }
 
   func lookAfterSlots() {}
+  func noteExit() {}
   func open(mayCreate: Bool) {}
   func checkIdentity() {}
   func close(isDone: Bool) {}

@@ -79,6 +79,7 @@ internal import CHost
   }
 
   package func lookAfterSlots() {}
+  package func noteExit() {}
 
   package func open(mayCreate: Bool) {}
   package func checkIdentity() {}

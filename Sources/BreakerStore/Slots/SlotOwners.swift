@@ -134,15 +134,17 @@ internal import Synchronization
     }
   }
 
-  /// Notes that this process ends by itself: its calls end with it, and none of them is lost.
+  /// Notes that this process ends by itself, or its use of the store: its calls end with it, and none of
+  /// them is lost.
   func noteExit() {
     guard let own else { return }
     unsafe sb_set(line(index.load(ordering: .relaxed)).advanced(by: Self.exitWord), own)
   }
 
-  /// Whether the calls of an owner that has ended are lost: it was killed, or nobody knows.
+  /// Whether the calls of an owner that has ended are lost.
   ///
-  /// They are not if it exited by itself, or if its process runs another program now.
+  /// They are not if it exited by itself, or if its process runs another program now. If that program has ended
+  /// as well, nothing tells it from a process that was killed.
   func hasLostCalls(_ number: UInt64) -> Bool {
     guard let index = index(of: number) else { return true }
     if unsafe sb_load(line(index).advanced(by: Self.exitWord)) == number { return false }

@@ -100,6 +100,9 @@ package final class SlotPage: Sendable {
     }
   }
 
+  /// Notes that the calls of this process end with it, and that none of them is lost.
+  package func noteExit() { state.withLock { $0.owners?.noteExit() } }
+
   /// The block of a breaker; nil if it cannot have one now.
   package func block(ofBreaker id: Int64) -> SlotBlock? {
     guard id > 0 else { return nil }

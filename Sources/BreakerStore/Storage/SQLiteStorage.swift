@@ -106,6 +106,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   }
 
   package func lookAfterSlots() { slotPage.lookAfterFile() }
+  package func noteExit() { slotPage.noteExit() }
 
   package var fingerprint: UnsafePointer<UInt64> {
     unsafe walIndex?.fingerprint ?? SQLiteStorage.nothingKnown

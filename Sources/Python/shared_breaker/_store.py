@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import time
 import weakref
 
 from . import _extension
+from ._end import at_end
 from ._errors import Rejected, StoreError, visible
 from ._events import Event, call_listener
 from ._judge import FAILURE, PERMANENT_FAILURE, outcome_number
@@ -133,7 +133,7 @@ class Store(_extension.Store):
 
         Usually there is nothing to write: a process keeps its successes only where it cannot use the
         shared counters, for a second at most while it makes calls. Flush before a process ends without
-        ``close``, as by ``os._exit`` or as a forked child of ``multiprocessing``.
+        ``close``, as by ``os._exit``.
         """
         self._flush()
 
@@ -344,7 +344,9 @@ _rooms: weakref.WeakValueDictionary[str, _Rooms] = weakref.WeakValueDictionary()
 _stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
-@atexit.register
 def _close_stores() -> None:
     for store in list(_stores):
         store.close()
+
+
+at_end(_close_stores)

@@ -87,9 +87,11 @@ public import Synchronization
     storage.close(isDone: isAvailable)
   }
 
-  /// Closes for good: successes that are still being counted are not written.
+  /// Closes for good: successes that are still being counted are not written, and calls that are still under
+  /// way have no outcome.
   func closeForGood() {
     close()
+    storage.noteExit()
     update {
       $0.outbox = Outbox()
       $0.unwrittenProbes = UnwrittenProbes()
