@@ -78,11 +78,11 @@ struct Bench {
     }
   }
 
-  /// Loses calls that were under way when their process was killed.
-  mutating func lose(_ calls: Int, of process: ProcessIdentity? = .worker) {
+  /// Loses calls that were under way when their processes ended.
+  mutating func lose(_ calls: Int, of processes: ProcessIdentity...) {
     step {
       $0.record.lost(
-        calls, error: "killed", at: $0.now, by: process, policy: $0.policy, jitter: $0.jitter)
+        calls, of: processes, at: $0.now, policy: $0.policy, jitter: $0.jitter)
     }
   }
 

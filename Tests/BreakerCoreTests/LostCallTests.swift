@@ -2,18 +2,32 @@ import Testing
 
 @testable import BreakerCore
 
-/// Calls that were under way when their process was killed.
+/// Calls that were under way when their process ended.
 @Suite struct LostCallTests {
   @Test func `lost calls are failures where the policy says so, and open the breaker once`() {
     var bench = Bench(BreakerPolicy(maxFailures: 3, lostCalls: .failure))
     bench.lose(2)
     #expect(bench.state == .closed)
     #expect(bench.record.consecutiveFailures == 2)
-    #expect(bench.record.lastError == "killed")
+    #expect(bench.record.lastError == "its process ended while the call was under way")
     bench.lose(4)
     #expect(bench.transitions == ["closed>open"])
     #expect(bench.record.totals.lostCalls == 6 && bench.record.totals.failures == 6)
     #expect(bench.record.trips == 1)
+  }
+
+  @Test func `each process that has lost calls is one of the reporters`() {
+    let policy = BreakerPolicy(
+      maxFailures: 3, reporters: 2, maxConcurrent: 4, lostCalls: .failure)
+    var bench = Bench(policy)
+    bench.lose(9, of: .process(1))
+    #expect(bench.state == .closed)
+    bench.lose(1, of: .process(2))
+    #expect(bench.state == .open)
+    bench = Bench(policy)
+    bench.lose(3, of: .process(1), .process(2))
+    #expect(bench.state == .open)
+    #expect(bench.record.lastError == "process 2 ended while the call was under way")
   }
 
   @Test func `lost calls are ignored otherwise, and counted all the same`() {

@@ -139,7 +139,7 @@ import Testing
     #expect(second.enter(CallClaim(), terms).held != nil)
     #expect(first.hasUncountedLosses && second.hasUncountedLosses)
     let lost = try #require(second.uncountedLosses(of: 1, in: 3))
-    #expect(lost.process == dead && lost.calls == 2)
+    #expect(lost.processes == [dead] && lost.calls == 2)
     #expect(second.uncountedLosses(of: 1, in: 3)?.calls == 2)
     #expect(second.uncountedLosses(of: 1, in: 5)?.calls == 0)
     second.noteCounted(lost)

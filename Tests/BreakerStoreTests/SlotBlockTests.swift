@@ -103,7 +103,7 @@ import Testing
     for _ in 0..<3 { #expect(live.begun(terms: terms) != nil) }
     #expect(live.enter(CallClaim(), terms) == .busy)
     let lost = try #require(live.uncountedLosses(of: 1, in: 0))
-    #expect(lost.process == stage.deadProcess && lost.calls == 2)
+    #expect(lost.processes == [stage.deadProcess] && lost.calls == 2)
     live.noteCounted(lost)
     for block in [live, dead] {
       #expect(!block.hasUncountedLosses)
@@ -137,6 +137,37 @@ import Testing
       next.noteCounted(lost)
       #expect(!next.hasUncountedLosses, "round \(round)")
     }
+  }
+
+  @Test func `lost calls name each of their processes, until they are counted`() throws {
+    let stage = try SlotStage()
+    let terms = SlotTerms(CallLimit(3), revision: 1)
+    let dead = (UInt64(0)..<4).map { number in
+      var process = stage.deadProcess
+      process.startTicks += number
+      return process
+    }
+    // A process leaves the table with its block.
+    var blocks: [SlotBlock] = []
+    func lose(_ processes: [ProcessIdentity], after total: Int64) throws -> LostCalls {
+      for process in processes {
+        blocks.append(try stage.block(as: process))
+        _ = try #require(blocks.last?.begun(terms: terms))
+      }
+      // One that has yet to look for the dead looks at once.
+      let live = try stage.block()
+      let all = try #require(live.begun(CallClaim(units: 3), terms: terms))
+      #expect(live.end(all))
+      return try #require(live.uncountedLosses(of: 1, in: total))
+    }
+    let first = try lose([dead[0], dead[1], dead[0]], after: 0)
+    #expect(first.calls == 3 && Set(first.processes) == [dead[0], dead[1]])
+    // One that was killed before its commit has counted none of them.
+    let live = try stage.block()
+    #expect(live.uncountedLosses(of: 1, in: 0)?.processes == first.processes)
+    live.noteCounted(first)
+    let second = try lose([dead[2], dead[3]], after: 3)
+    #expect(second.calls == 2 && Set(second.processes) == Set(dead[2...3]))
   }
 
   @Test func `a process killed before its call begins, or when it has ended, has lost no call`()

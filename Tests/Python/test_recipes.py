@@ -443,7 +443,7 @@ class Servers(Recipe):
         self.assertEqual(snapshot["state"], "open", hung)
         self.assertGreaterEqual(hung, 2)
         self.assertEqual(snapshot["totals"]["failures"], snapshot["totals"]["lost_calls"])
-        self.assertIn("was killed while the call was under way", snapshot["last_error"])
+        self.assertIn("ended while the call was under way", snapshot["last_error"])
 
     @needs("gunicorn")
     @needs("gevent")

@@ -98,7 +98,7 @@ public struct BreakerPolicy: Sendable, Hashable {
   /// How long a caller may wait for room; nobody waits without it (`queue-timeout`).
   public var queueTimeout: Duration?
 
-  /// What becomes of the calls that are under way when their process is killed (`lost-calls`).
+  /// How calls count that are under way when their process ends (`lost-calls`).
   ///
   /// They are noticed only with `maxConcurrent`.
   public var lostCalls: BreakerPolicy.LostCalls
@@ -194,7 +194,7 @@ extension BreakerPolicy {
 }
 
 extension BreakerPolicy {
-  /// What a call is whose process was killed while it was under way.
+  /// How a call counts whose process ended while it was under way, unless the process exited by itself.
   ///
   /// A later version may add cases, so end a `switch` over it with `default`.
   #if hasAttribute(nonexhaustive)
@@ -206,8 +206,8 @@ extension BreakerPolicy {
 
     /// It has failed, at the time when another process notices it.
     ///
-    /// A hung call that a supervisor ends with SIGKILL then counts. So does each call of a process
-    /// that is killed for another reason, such as a deployment. A probe has failed when it began, and
+    /// A hung call that a supervisor ends with SIGKILL then counts. So does each call of a process that
+    /// ends for another reason, such as the SIGTERM of a deployment, or `_exit`. A probe has failed when it began, and
     /// also if its process exited by itself in the middle of it.
     case failure
   }

@@ -37,23 +37,25 @@ extension BreakerRecord {
     return Step(answer: .counted, events: event.map { [$0] } ?? [])
   }
 
-  /// Takes the loss of calls that were under way when their process was killed; `error` says so to
-  /// people.
+  /// Takes the loss of calls that were under way when their processes ended.
   ///
-  /// Nobody knows which of them were permitted before the state changed last, so each counts as one of
-  /// now. The record must have been settled at `now`.
+  /// Each process reports one of them, and the last process all that are left, because `reporters` asks only
+  /// who has failed. Which of the calls were permitted before the state changed last is not known, so each
+  /// counts as one of now. The record must have been settled at `now`.
   package mutating func lost(
-    _ calls: Int, error: String, at now: Moment, by process: ProcessIdentity?,
-    policy: BreakerPolicy, jitter: Double
+    _ calls: Int, of processes: [ProcessIdentity], at now: Moment, policy: BreakerPolicy,
+    jitter: Double
   ) -> Step<Void> {
     totals.lostCalls = totals.lostCalls.addingSaturating(Int64(calls))
-    let outcome: CallOutcome =
-      switch policy.lostCalls {
-      case .failure: .failure(error: error)
-      case .ignored: .ignored
-      }
     var events: [BreakerEvent] = []
-    for _ in 0..<calls {
+    for call in 0..<calls {
+      let process = call < processes.count ? processes[call] : processes.last
+      let who = process.map { "process \($0.pid)" } ?? "its process"
+      let outcome: CallOutcome =
+        switch policy.lostCalls {
+        case .failure: .failure(error: "\(who) ended while the call was under way")
+        case .ignored: .ignored
+        }
       events +=
         reported(
           outcome, for: PermitGrant(kind: .normal, generation: generation), elapsed: nil, at: now,

@@ -129,9 +129,9 @@ public struct BreakerTotals: Sendable, Hashable {
   /// Calls for which `max-concurrent` left no room; they are not among the `rejections`.
   public var busy: Int64 = 0
 
-  /// Calls that were under way when their process was killed, as far as `max-concurrent` shows them.
+  /// Calls that were under way when their process ended, as far as `max-concurrent` shows them.
   ///
-  /// They are among the failures too, or else among the ignored calls: `lost-calls` decides that.
+  /// A process that exits by itself loses none. They are among the failures too, or else among the ignored calls: `lost-calls` decides that.
   public var lostCalls: Int64 = 0
 
   /// Creates totals in which nothing has been counted.

@@ -164,7 +164,9 @@ private final class MemorySlotTable: @unchecked Sendable {
 
   // The calls that were found lost, and how many of them the breaker has counted.
   private var losses: Int64 = 0
-  private var lastLost: ProcessIdentity?
+
+  /// The processes of the calls that the breaker has yet to count.
+  private var losers: [ProcessIdentity] = []
   private var ledger = LossLedger()
 
   /// When each call began, and when each caller that waits came, by its number or ticket.
@@ -250,11 +252,16 @@ private final class MemorySlotTable: @unchecked Sendable {
   func uncountedLosses(of breaker: Int64, in total: Int64) -> LostCalls? {
     guard self.breaker == .row(breaker) else { return nil }
     return lock.withLock {
-      LostCalls(process: lastLost, ledger.uncounted(of: losses, in: total), of: losses)
+      LostCalls(of: losers, ledger.uncounted(of: losses, in: total), of: losses)
     }
   }
 
-  func noteCounted(_ lost: LostCalls) { lock.withLock { ledger.counted = lost.countedThen } }
+  func noteCounted(_ lost: LostCalls) {
+    lock.withLock {
+      ledger.counted = lost.countedThen
+      if ledger.counted == losses { losers = [] }
+    }
+  }
 
   func wakeAll() { lock.withLock { for sleeper in sleepers.values { sleeper.wake() } } }
 }
@@ -386,7 +393,7 @@ extension MemorySlotTable {
       known.calls[number] != nil || known.waiters.contains { $0.place.ticket == number }
     }
     losses += Int64(ended.count)
-    lastLost = ended.last?.process ?? lastLost
+    losers += ended.map(\.process)
     wakeDue()
     return true
   }

@@ -65,7 +65,7 @@ extension SlotBlock {
     guard word.isFree || (word.isOfKnownKind && index < slotExtent) else { return false }
     return unsafe sb_see(line(index, .units)) <= UInt64(SlotFile.slotsOfBlock)
       && sb_see(line(index, .next)) <= UInt64(SlotFile.slotsOfBlock)
-      && lostCalls(ofSlot: index) != nil
+      && sb_see(line(index, .loser)) <= SlotBound.owner && lostCalls(ofSlot: index) != nil
   }
 
   private func isPlaceIntact(_ index: Int) -> Bool {

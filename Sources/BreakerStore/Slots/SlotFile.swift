@@ -118,6 +118,10 @@ extension SlotBlock {
     case next
     case serial
     case loss
+
+    /// Whose call was found lost here last, and the word of the losses when the breaker counted it.
+    case loser
+    case countedLoss
   }
 
   enum WaiterWord: Int {

@@ -3,18 +3,27 @@ internal import CHost
 
 /// Calls that were under way when their process ended, for a breaker to count.
 package struct LostCalls: Sendable, Hashable {
-  /// The process that was found last; nil if it is not known.
-  package let process: ProcessIdentity?
+  /// Their processes as far as they are known, each once; the one that was found last comes last.
+  package let processes: [ProcessIdentity]
   package let calls: Int
 
   /// How many of the calls found so far the breaker has counted if it counts these.
   let countedThen: Int64
 
-  init(process: ProcessIdentity?, _ uncounted: Int64, of found: Int64) {
+  /// The slots in which they were found, each with its word that says so.
+  let places: [Int: UInt64]
+
+  init(
+    of processes: [ProcessIdentity], in places: [Int: UInt64] = [:], _ uncounted: Int64,
+    of found: Int64
+  ) {
     // A transaction counts no more calls than any limit lets begin.
     calls = Int(min(uncounted, Int64(SlotTerms.most)))
     countedThen = found - uncounted + Int64(calls)
-    self.process = calls > 0 ? process : nil
+    var known = Set<ProcessIdentity>()
+    let latestFirst = processes.reversed().filter { known.insert($0).inserted }
+    self.processes = latestFirst.prefix(calls).reversed()
+    self.places = places
   }
 }
 
@@ -38,6 +47,7 @@ extension SlotBlock {
       owners.hasLostCalls(found.owner)
     else { return }
     unsafe sb_tell(header(.lastLost), found.owner)
+    unsafe sb_tell(line(index, .loser), found.owner)
     unsafe sb_decide(line(index, .loss), before.bits, before.next(serial).bits)
   }
 
@@ -74,12 +84,23 @@ extension SlotBlock {
     if let base = ledger.base {
       unsafe sb_tell(header(.lossBase), UInt64(bitPattern: base << 1 | 1))
     }
+    var places: [Int: UInt64] = [:]
+    var losers: [UInt64] = []
+    for index in 0..<slotExtent {
+      let (word, counted) = unsafe (sb_see(line(index, .loss)), sb_see(line(index, .countedLoss)))
+      guard word != counted else { continue }
+      places[index] = word
+      losers.append(unsafe sb_see(line(index, .loser)))
+    }
+    let last = unsafe sb_see(header(.lastLost))
+    if uncounted > 0 { losers = losers.filter { $0 != last } + [last] }
     return LostCalls(
-      process: owners.process(unsafe sb_see(header(.lastLost))), uncounted, of: found)
+      of: losers.compactMap { owners.process($0) }, in: places, uncounted, of: found)
   }
 
   package func noteCounted(_ lost: LostCalls) {
     unsafe sb_tell(header(.countedLosses), UInt64(clamping: lost.countedThen))
+    for (index, word) in lost.places { unsafe sb_tell(line(index, .countedLoss), word) }
   }
 }
 

@@ -99,14 +99,12 @@ extension BreakerDraft {
     }
   }
 
-  /// Takes the loss of calls that were under way when their process was killed.
+  /// Takes the loss of calls that were under way when their process ended.
   package mutating func lose(_ lost: LostCalls) {
     let policy = breaker.policy
-    let process = lost.process.map { "process \($0.pid)" } ?? "its process"
     apply { record, now in
       record.lost(
-        lost.calls, error: "\(process) was killed while the call was under way", at: now,
-        by: lost.process, policy: policy, jitter: Jitter.drawn())
+        lost.calls, of: lost.processes, at: now, policy: policy, jitter: Jitter.drawn())
     }
   }
 

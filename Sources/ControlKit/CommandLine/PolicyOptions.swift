@@ -53,7 +53,7 @@ extension PolicyKey {
     case .reserve: "keep N of these units from background calls"
     case .queue: "let N callers wait for room (1024 with queue-timeout)"
     case .queueTimeout: "let a caller wait for room for at most D"
-    case .lostCalls: "what calls are whose process was killed: failure or ignored (ignored)"
+    case .lostCalls: "what calls are whose process ended: failure or ignored (ignored)"
     @unknown default: "a word that this cbctl does not know"
     }
   }

@@ -184,7 +184,7 @@ enum BreakerMetrics {
       return [Sample(breaker.totals.busy, ["name": breaker.name])]
     },
     .init(
-      .counter, "lost_calls_total", "Calls that were under way when their process was killed."
+      .counter, "lost_calls_total", "Calls that were under way when their process ended."
     ) { breaker in
       guard breaker.policy.maxConcurrent != nil || breaker.totals.lostCalls > 0 else { return [] }
       return [Sample(breaker.totals.lostCalls, ["name": breaker.name])]

@@ -287,7 +287,7 @@ BREAKER_FAMILIES = [
         lambda one: _limit_total(one, "busy")),
     Family(
         "counter", "lost_calls_total",
-        "Calls that were under way when their process was killed.",
+        "Calls that were under way when their process ended.",
         lambda one: _limit_total(one, "lost_calls")),
 ]
 
