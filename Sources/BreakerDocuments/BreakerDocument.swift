@@ -67,6 +67,7 @@ public enum BreakerDocument {
       .init("created_at", time(snapshot.createdAt)),
       .init("changed_at", time(snapshot.changedAt)),
       .init("opened_at", time(snapshot.openedAt)),
+      .init("open_reason", JSONValue(snapshot.openReason)),
       .init("suspected_at", time(snapshot.suspectedAt)),
       .init("retry_after_ms", JSONValue(milliseconds: snapshot.retryAfter)),
       .init("last_failure_at", time(snapshot.lastFailureAt)),

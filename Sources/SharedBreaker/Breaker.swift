@@ -156,7 +156,7 @@ extension Breaker {
   /// - Parameters:
   ///   - duration: How long the breaker stays open, up to 365 days; as long as the policy says if
   ///     nil.
-  ///   - reason: Why, for the history.
+  ///   - reason: Why, for the history, and for callers that are rejected while the breaker is open.
   ///   - scope: Which hosts the command reaches.
   /// - Throws: `BreakerError.store` if the store cannot be used, or another process locks it for
   ///   longer than ``StoreOptions/lockTimeout``, and `BreakerError.noRelay` if other hosts cannot be

@@ -25,6 +25,9 @@ public struct BreakerBackup: Sendable, Hashable {
   /// How much longer the breaker stays open; zero if nil.
   public var openFor: Duration?
 
+  /// Why the breaker was tripped by hand.
+  public var openReason: String?
+
   /// The mode in force.
   public var mode = BreakerMode.automatic
 
@@ -70,6 +73,7 @@ extension BreakerSnapshot {
     var backup = BreakerBackup(name: name)
     backup.state = state
     backup.openFor = openEndsIn
+    backup.openReason = openReason
     backup.mode = mode
     backup.modeFor = modeEndsIn
     backup.modeReason = modeReason
@@ -129,6 +133,7 @@ extension BreakerBackup {
       draft.apply { record, now in
         record.tripped(for: time, reason: Self.reason, at: now, policy: policy, jitter: 0.5)
       }
+      draft.breaker.record.openReason = openReason.map { OutsideText.cut($0) }
     }
     // A mode whose time is over no longer holds.
     let isOver = modeFor.map { $0 <= .zero } ?? false
@@ -190,6 +195,7 @@ extension BreakerBackup {
     self.init(name: name)
     self.state = state
     openFor = left(try members.number("open_for_ms"))
+    openReason = try members.text("open_reason")
     self.mode = mode
     modeFor = left(try members.number("mode_for_ms"))
     modeReason = try members.text("mode_reason")
@@ -209,6 +215,7 @@ extension BreakerBackup {
       .init("name", .string(name)),
       .init("state", .string(state.wireName)),
       .init("open_for_ms", JSONValue(milliseconds: openFor)),
+      .init("open_reason", JSONValue(openReason)),
       .init("mode", .string(mode.wireName)),
       .init("mode_for_ms", JSONValue(milliseconds: modeFor)),
       .init("mode_reason", JSONValue(modeReason)),

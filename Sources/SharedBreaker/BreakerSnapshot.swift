@@ -15,6 +15,9 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// The mode that was in force.
   public let mode: BreakerMode
 
+  /// Why the breaker was tripped by hand; nil if it was not, if no reason was given, or if it is no longer open.
+  public let openReason: String?
+
   /// Why the mode was set; nil if no reason was given.
   public let modeReason: String?
 
@@ -225,6 +228,7 @@ extension BreakerSnapshot {
     name = stored.name
     state = record.state
     mode = record.mode.mode
+    openReason = record.openReason
     modeReason = record.mode.reason
     modeSetBy = record.mode.setBy
     modeSetAt = record.mode.setAtMilliseconds.map(BreakerTimestamp.init(millisecondsSince1970:))

@@ -24,6 +24,28 @@ import Testing
     #expect(bench.record.trips == 1)
   }
 
+  @Test func `the reason of a trip is told until the state changes`() {
+    var bench = Bench(BreakerPolicy(maxFailures: 1, openFor: .seconds(9)))
+    func told(_ bench: inout Bench) -> String? {
+      guard case .rejected(let rejection) = bench.assess() else { return "permitted" }
+      return rejection.reason
+    }
+    bench.trip(for: .seconds(9), reason: "new disks")
+    #expect(told(&bench) == "new disks")
+    bench.trip(for: .seconds(9))
+    #expect(told(&bench) == nil, "an extension has a reason of its own")
+    bench.trip(for: .seconds(9), reason: "more disks")
+    bench.advance(by: .seconds(9))
+    _ = bench.request()
+    #expect(bench.record.state == .halfOpen)
+    #expect(told(&bench) == nil)
+    bench.trip(reason: "no disks")
+    bench.reset()
+    bench.call(.failure(error: nil))
+    #expect(bench.record.state == .open)
+    #expect(told(&bench) == nil)
+  }
+
   @Test func `a reset clears the counts and keeps the history`() {
     var bench = Bench(
       BreakerPolicy(

@@ -27,6 +27,26 @@ import Testing
     #expect(state == .open)
   }
 
+  @Test func `callers of every process are told why a breaker was tripped by hand`() async throws {
+    let breaker = try breaker()
+    try breaker.trip(reason: "new disks")
+    let told = Rejection(
+      state: .open, mode: .automatic, retryAfter: .seconds(9), reason: "new disks")
+    for breaker in [breaker, try self.breaker()] {
+      for _ in 0..<2 {
+        #expect(throws: BreakerError.rejected(name: "api", told)) { try breaker.run { 1 } }
+      }
+    }
+    #expect(breaker.snapshot().openReason == "new disks")
+    try breaker.trip()
+    #expect(
+      throws: BreakerError.rejected(
+        name: "api",
+        Rejection(
+          state: .open, mode: .automatic, retryAfter: .seconds(9)))
+    ) { try breaker.run { 1 } }
+  }
+
   @Test func `a rejection for which there is no fallback is thrown with the name of the breaker`()
     async throws
   {

@@ -189,7 +189,7 @@ struct WakingTests {
     #expect(try watch.line()?.hasSuffix("Z  api: closed") == true)
     _ = try cbctl("trip other")
     _ = try cbctl("trip api --reason why")
-    #expect(try watch.line()?.contains("Z  api: open, retry in 1h (closed -> open: why)") == true)
+    #expect(try watch.line()?.contains("Z  api: open (why), retry in 1h (closed -> open: why)") == true)
     _ = try cbctl("delete api --force")
     #expect(try watch.line()?.hasSuffix("  api: deleted (open -> deleted)") == true)
     watch.kill()

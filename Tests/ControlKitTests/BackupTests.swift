@@ -182,7 +182,7 @@ struct BackupTests {
     name: String = "x", openFor: String = "1000", operatorPolicy: String = ""
   ) -> String {
     #"{"version":1,"exported_at":"2026-09-21T14:13:20.000Z","name":"\#(name)","state":"open","#
-      + #""open_for_ms":\#(openFor),"mode":"automatic","mode_for_ms":null,"mode_reason":null,"#
+      + #""open_for_ms":\#(openFor),"open_reason":null,"mode":"automatic","mode_for_ms":null,"mode_reason":null,"#
       + #""mode_set_by":null,"code_policy":null,"operator_policy":"\#(operatorPolicy)"}"#
   }
 

@@ -30,7 +30,8 @@ struct LimitCommandTests {
     let json = bench("check", "gpu", "--json").output
     #expect(
       json.hasPrefix(
-        #"{"permitted":false,"state":"closed","retry_after_ms":null,"cause":"busy","mode""#))
+        #"{"permitted":false,"state":"closed","retry_after_ms":null,"cause":"busy","open_reason":null,"mode""#
+      ))
     let run = bench("run", "gpu", "--", "sh", "-c", "echo ran >&2; exit 3")
     #expect(run.code == 75)
     #expect(

@@ -27,7 +27,8 @@ struct PermitCommandTests {
     let check = bench("check", "pay", "--json")
     #expect(
       check.output == json.output.dropLast(2)
-        + #","mode":"automatic","mode_reason":null,"mode_set_by":null,"mode_set_at":null}"# + "\n")
+        + #","open_reason":null,"mode":"automatic","mode_reason":null,"mode_set_by":null,"mode_set_at":null}"#
+        + "\n")
     #expect(check.code == 75)
     #expect(bench("check", "pay", "--quiet") == Answer(code: 75, output: "", errors: ""))
 

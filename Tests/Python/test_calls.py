@@ -93,6 +93,11 @@ class Blocks(StoreTestCase):
         self.assertNotIn("\x1b", str(caught.exception))
         payments.force("automatic")
         self.assertEqual(payments.call(int), 0)
+        payments.trip(60, reason="disks are replaced")
+        with self.assertRaises(Rejected) as caught:
+            payments.call(int)
+        self.assertEqual((caught.exception.mode, caught.exception.reason), ("automatic", "disks are replaced"))
+        self.assertIn("disks are replaced: try again in 60s", str(caught.exception))
 
     def test_nested_blocks_of_one_breaker_each_report_their_own_outcome(self):
         payments = self.store.breaker("payments")

@@ -10,6 +10,7 @@ import Testing
     var backup = BreakerBackup(name: "pay \"1\"\u{202E}")
     backup.state = .open
     backup.openFor = .seconds(60)
+    backup.openReason = "old disks"
     backup.mode = .forcedOpen
     backup.modeFor = .seconds(3_600)
     backup.modeReason = "new\ndisks"

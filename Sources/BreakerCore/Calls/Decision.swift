@@ -80,7 +80,8 @@ public struct Rejection: Sendable, Hashable {
   /// back at once.
   public var retryAfter: Duration?
 
-  /// Why the mode was set, if the mode is what rejects; or that the store cannot be used, if that is.
+  /// Why an operator tripped the breaker or set its mode, if that is what rejects; or that the store cannot be used, if
+  /// that is.
   public var reason: String?
 
   /// What rejects: the state or the mode of the breaker, or its limit.

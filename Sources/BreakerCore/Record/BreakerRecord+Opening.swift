@@ -19,6 +19,7 @@ extension BreakerRecord {
     generation += 1
     growth = min(growth + 1, Self.largestGrowth)
     enter(.open, at: now)
+    openReason = reason.ofOperator
     trips += 1
     probeSuccesses = 0
     probeFailures = 0
@@ -43,6 +44,7 @@ extension BreakerRecord {
       after: max(0, growth - 1), because: reason, policy: policy, jitter: jitter)
     openUntil = now.boot.advanced(by: openNanoseconds)
     isOpenTimeNamed = reason.isNamed
+    openReason = reason.ofOperator
     extendedAtMilliseconds = now.wallMilliseconds
     return BreakerEvent(
       .extended, reason: reason.text,
@@ -69,6 +71,7 @@ extension BreakerRecord {
   mutating func enter(_ next: BreakerState, at now: Moment) {
     tally.moved(from: state, to: next, at: now.boot)
     state = next
+    openReason = nil
     changedAtMilliseconds = now.wallMilliseconds
   }
 
@@ -251,6 +254,12 @@ enum TripReason {
 
   /// Whether only an operator, or time, may end the open time.
   var isNamed: Bool { isOperators || openTime != nil }
+
+  /// Why an operator opens the breaker, if one does and says why.
+  var ofOperator: String? {
+    if case .operatorSaid(let reason, _) = self { return reason }
+    return nil
+  }
 
   var isOperators: Bool {
     if case .operatorSaid = self { return true }

@@ -67,7 +67,8 @@ extension BreakerRecord {
   private func assessedRejection(retryAfter: Int64, mode: BreakerMode) -> Assessment {
     if mode == .observe { return .permitted(unjudgedGrant(wouldReject: true)) }
     return .rejected(
-      Rejection(state: state, mode: mode, retryAfter: .nanoseconds(retryAfter)))
+      Rejection(
+        state: state, mode: mode, retryAfter: .nanoseconds(retryAfter), reason: openReason))
   }
 
   private mutating func halfOpen(at now: Moment) -> BreakerEvent {

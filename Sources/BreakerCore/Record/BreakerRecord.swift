@@ -30,6 +30,9 @@ package struct BreakerRecord: Sendable, Hashable {
   /// Whether an operator, or a failure that named its time, has set the open time.
   package var isOpenTimeNamed = false
 
+  /// Why an operator has opened the breaker; nil if no operator has, or gave no reason.
+  package var openReason: String?
+
   /// The exponent of the next open time, before decay.
   package var growth: Int64 = 0
   package var closedAt: Instant?

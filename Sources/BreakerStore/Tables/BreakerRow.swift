@@ -20,7 +20,7 @@ enum BreakerRow {
     "counters_key", "counted_successes", "counted_unjudged", "counted_ignored",
     "counted_rejections", "counted_slow", "counted_would_reject", "used_at_ms", "leases",
     "suspected_at_ns", "is_open_time_named", "usual_probe_ns", "outage_times", "recovered_at_ns",
-    "busy", "counted_busy", "lost_calls",
+    "busy", "counted_busy", "lost_calls", "open_reason",
   ]
 
   static let columns = all.joined(separator: ", ")
@@ -70,6 +70,7 @@ enum BreakerRow {
     breaker.record.totals.busy = reader.count()
     breaker.takenIn.busy = reader.integer()
     breaker.record.totals.lostCalls = reader.count()
+    breaker.record.openReason = reader.text()
     return (breaker, boot, bootOfState)
   }
 
@@ -176,6 +177,7 @@ enum BreakerRow {
     row.bind(record.totals.busy)
     row.bind(breaker.takenIn.busy)
     row.bind(record.totals.lostCalls)
+    row.bind(record.openReason)
   }
 }
 

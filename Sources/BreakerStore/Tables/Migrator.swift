@@ -183,5 +183,6 @@ struct Migration: Sendable {
     Migration(name: "0015_count_limits.sql", bytes: PackageResources._015_count_limits_sql),
     Migration(name: "0016_prove_commands.sql", bytes: PackageResources._016_prove_commands_sql),
     Migration(name: "0017_name_givers.sql", bytes: PackageResources._017_name_givers_sql),
+    Migration(name: "0018_say_why_open.sql", bytes: PackageResources._018_say_why_open_sql),
   ]
 }

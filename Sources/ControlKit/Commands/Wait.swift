@@ -31,6 +31,7 @@ extension CommandSpec {
           .init("state", .string(snapshot.state.wireName)),
           .init("retry_after_ms", JSONValue(milliseconds: snapshot.retryAfter)),
           .init("cause", isFree ? .null : .string(cause.wireName)),
+          .init("open_reason", JSONValue(snapshot.openReason)),
           .init("mode", .string(snapshot.mode.wireName)),
           .init("mode_reason", JSONValue(snapshot.modeReason)),
           .init("mode_set_by", JSONValue(snapshot.modeSetBy)),

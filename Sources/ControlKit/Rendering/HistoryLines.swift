@@ -12,7 +12,8 @@ enum StateLine {
   }
 
   private static func state(of snapshot: BreakerSnapshot) -> String {
-    var parts = [snapshot.state.wireName]
+    let reason = snapshot.openReason.map { " (\(VisibleText.bare($0)))" } ?? ""
+    var parts = [snapshot.state.wireName + reason]
     if snapshot.isNextCallProbe {
       parts.append("the next call is a probe")
     } else if let wait = snapshot.mode == .automatic ? snapshot.retryAfter : snapshot.openEndsIn,

@@ -90,10 +90,7 @@ class Rejected(BreakerError):
 
     @property
     def reason(self) -> str | None:
-        """The reason of the mode that rejects, or that the store cannot be used; None if there is none.
-
-        That of ``trip`` is in the history.
-        """
+        """Why an operator tripped the breaker or set its mode, or that the store cannot be used; None if there is none."""
         return self.args[4]  # type: ignore[no-any-return]
 
     @property

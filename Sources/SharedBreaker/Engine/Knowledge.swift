@@ -258,7 +258,10 @@ final class Known: Sendable {
     let hasWindow = !CallWindow.none.fits(policy)
     let countsOnly =
       permits && breaker.record.streakStartedAt == nil && (!hasWindow || counters != nil)
-    let rejects = breaker.record.state == .open && breaker.record.mode.mode == .automatic
+    // A rejection from memory says no reason.
+    let rejects =
+      breaker.record.state == .open && breaker.record.mode.mode == .automatic
+      && breaker.record.openReason == nil
     let permission = limit == nil ? CellWord.permits : CellWord.permitsWithinLimit
     let flags =
       (permits ? permission : 0) | (countsOnly ? CellWord.countsOnly : 0)
