@@ -197,7 +197,7 @@ enum PageStyle {
       .history td.what { min-width: 0; }
       .history td.why { width: auto; }
       .history td.why:empty { display: none; }
-      .history td:nth-child(n + 3) { grid-column: 1 / -1; }
+      .history td.why, .history td.who, .history td.name ~ td { grid-column: 1 / -1; }
     }
     @media print {
       body { max-width: none; padding: 0; }

@@ -199,7 +199,10 @@ struct PageHistory {
   }
 
   private func row(_ row: HistoryRow) -> HTML {
-    let name: HTML = places.map { "<td role=\"cell\">\(link(to: row.name, $0))</td>" } ?? .nothing
+    let name: HTML =
+      places.map {
+        "<td role=\"cell\" class=\"name\">\(link(to: row.name, $0))</td>"
+      } ?? .nothing
     let kind: HTML = places.map { " class=\"\(PageEvents.classes(of: row, $0))\"" } ?? .nothing
     let (what, why, who): (HTML, HTML, HTML) =
       switch row {
