@@ -88,8 +88,9 @@ import Testing
 
   @Test func `the HTML page shows a deleted breaker's history without a link`() {
     let html = Self.page([Samples.payments]).html
-    #expect(html.contains("<td role=\"cell\"><bdi>search</bdi></td>"))
-    #expect(html.contains("<td role=\"cell\" class=\"name\"><a href=\"#b1\"><bdi>payments</bdi></a></td>"))
+    let cell = "<td role=\"cell\" class=\"name\">"
+    #expect(html.contains("\(cell)<bdi>search</bdi></td>"))
+    #expect(html.contains("\(cell)<a href=\"#b1\"><bdi>payments</bdi></a></td>"))
   }
 
   @Test func `the HTML page lists the newest of a long history and says there is more`() {
