@@ -27,8 +27,12 @@ static sqlite3_vfs *usual;
 static __thread int opens_store;
 static int (*usual_open)(const char *, int, int);
 
+// The descriptor that SQLite has opened last of a store's files; -1 if it has opened none.
+static __thread int opened = -1;
+
 static int open_without_waiting(const char *path, int flags, int mode) {
-  return usual_open(path, opens_store ? flags | O_NONBLOCK : flags, mode);
+  if (!opens_store) return usual_open(path, flags, mode);
+  return opened = usual_open(path, flags | O_NONBLOCK, mode);
 }
 
 static void never_wait_in_open(void) {
@@ -46,6 +50,8 @@ typedef struct {
   const sqlite3_io_methods *usual;
   sqlite3_io_methods methods;
   int log;
+  // Which descriptors SQLite has opened for this connection.
+  sb_descriptors opened;
   // Whether the claim outlasts SQLite's lock.
   int keeps_claim;
 } claiming_file;
@@ -95,9 +101,12 @@ static int lock_with_claim(sqlite3_file *file, int first, int count, int flags) 
 
 // The first part that is mapped opens the index.
 static int map_without_waiting(sqlite3_file *file, int part, int size, int extends, void volatile **address) {
+  claiming_file *own = claiming(file);
   opens_store = 1;
-  int code = claiming(file)->usual->xShmMap(file, part, size, extends, address);
+  opened = -1;
+  int code = own->usual->xShmMap(file, part, size, extends, address);
   opens_store = 0;
+  if (opened >= 0) own->opened.index = opened;
   return code;
 }
 
@@ -133,6 +142,7 @@ static int open_log(claiming_file *own, const char *name) {
 static int open_to_claim(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *flags_out) {
   (void)vfs;
   opens_store = 1;
+  opened = -1;
   int code = usual->xOpen(usual, name, file, flags, flags_out);
   opens_store = 0;
   const sqlite3_io_methods *methods = file->pMethods;
@@ -147,7 +157,8 @@ static int open_to_claim(sqlite3_vfs *vfs, const char *name, sqlite3_file *file,
   }
   if (!methods || methods->iVersion < 2 || !(flags & SQLITE_OPEN_MAIN_DB)) return code;
   claiming_file *own = claiming(file);
-  *own = (claiming_file){.usual = methods, .methods = *methods, .log = -1};
+  *own = (claiming_file){
+      .usual = methods, .methods = *methods, .log = -1, .opened = {opened, -1}};
   // A later SQLite would look for methods that are not in this copy.
   if (own->methods.iVersion > 3) own->methods.iVersion = 3;
   own->methods.xShmLock = lock_with_claim;
@@ -175,6 +186,11 @@ void sb_give_back_claim(sqlite3 *db) {
   if (!own || !own->keeps_claim) return;
   own->keeps_claim = 0;
   give_back_claim(own);
+}
+
+sb_descriptors sb_opened(sqlite3 *db) {
+  claiming_file *own = claiming_store(db);
+  return own ? own->opened : (sb_descriptors){-1, -1};
 }
 
 static int delete_usually(sqlite3_vfs *vfs, const char *name, int syncs_directory) {

@@ -124,7 +124,7 @@ import Testing
     try creator.execute("BEGIN IMMEDIATE; CREATE TABLE first (number)")
     var files = OpenFiles(path: stage.store, named: stage.store)
     files.noteLog()
-    files.hold()
+    files.hold(by: creator)
     // Closing it drops all of SQLite's locks on it.
     _ = try Files.read(stage.store + "-shm")
     let other = try stage.puppet("lock-timeout=50")

@@ -8,6 +8,19 @@ import Testing
 /// With a descriptor's close, the process loses all POSIX locks that it has on the file
 /// (sqlite.org/howtocorrupt.html, 2.2).
 @Suite struct ForeignCloseTests {
+  @Test func `a store that is closed leaves no lock on a descriptor of the application`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    try store.connect()
+    store.close()
+    let own = unsafe open(stage.store, O_RDWR | O_CLOEXEC)
+    defer { close(own) }
+    try store.connect()
+    store.close()
+    // For this, SQLite needs the file for itself.
+    #expect(try Database.value(stage.store, "PRAGMA journal_mode=DELETE") == "delete")
+  }
+
   @Test(.timeLimit(.minutes(60)), arguments: ["file", "-wal", "-shm", "file -wal -shm"])
   func `no outcome is lost while a thread of each process reads the files`(files: String) throws {
     let stage = try Stage()

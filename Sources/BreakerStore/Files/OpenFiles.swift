@@ -54,14 +54,14 @@ struct OpenFiles {
   /// that closes it would delete the log. Without the lock on the index, the next program that opens
   /// it would cut it off, which kills every process that has it mapped. The locks taken here last as
   /// long as SQLite has the files open. If they cannot be taken, only SQLite's own are left.
-  func hold() {
+  func hold(by connection: Connection) {
     let ranges = [(main, Self.sharedBytes), (index, Self.indexInUse)].compactMap { file, bytes in
       file.map {
         sb_range(
           device: $0.device, inode: $0.inode, first: bytes.lowerBound, count: Int64(bytes.count))
       }
     }
-    _ = unsafe sb_hold_open(ranges, ranges.count)
+    _ = unsafe sb_hold_open(connection.handle, ranges, ranges.count)
   }
 
   /// The bytes on which every reader of the file has a shared lock (os.h of SQLite).

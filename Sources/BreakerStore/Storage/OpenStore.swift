@@ -63,7 +63,7 @@ internal import CSQLite
     try claimed.verify()
     logFile = try LogFile(path: self.path + StoreFile.logSuffix)
     try files.mark(logFile)
-    files.hold()
+    files.hold(by: writer)
     self.lockTimeout = lockTimeout
     log = LogLength(
       pageSize: try writer.integer("PRAGMA page_size"),
@@ -119,7 +119,7 @@ internal import CSQLite
     _ = try StoreHeader.noted(on: opened)
     guard !opened.hasMoved, files.areCurrent() else { return nil }
     // The connection has a descriptor of its own.
-    files.hold()
+    files.hold(by: opened)
     opened.header = header
     aside = opened
     return opened

@@ -71,10 +71,20 @@ typedef struct sb_range {
   int64_t count;
 } sb_range;
 
-// Takes shared locks on bytes of files by each descriptor that this process has open of one of them
-// for reading and writing. Such a lock lasts until its descriptor is closed. This opens and closes
-// nothing of these files. Returns the number of locks.
-int sb_hold_open(const sb_range *ranges, size_t count);
+// The descriptors of a store and of the index of its log; -1 for one that is not known.
+typedef struct sb_descriptors {
+  int store;
+  int index;
+} sb_descriptors;
+
+// The descriptors that were opened for a connection, which may share the index with another one.
+sb_descriptors sb_opened(sqlite3 *db);
+
+// Takes shared locks on bytes of files by the descriptors that were opened for a connection, if they are of
+// these files and can be written to. If they do not have all of them, it takes the locks by each descriptor
+// that this process has open of such a file. Such a lock lasts until its descriptor is closed. This opens and
+// closes nothing of these files. Returns the number of locks.
+int sb_hold_open(sqlite3 *db, const sb_range *ranges, size_t count);
 
 // The number of the mount by which a path is reached, without following a last link; 0 if the kernel
 // does not tell. (Swift does not import statx.)
