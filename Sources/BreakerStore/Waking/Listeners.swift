@@ -14,7 +14,9 @@ package final class Listeners: @unchecked Sendable {
   private var count = 0
   private var wakeUps: UInt64 = 0
   private var lastWait: UInt64 = 0
-  private var waiting: [UInt64: CheckedContinuation<Void, Never>] = [:]
+
+  // With a literal, each process would search all conformances for the dictionary's type.
+  private var waiting = [UInt64: CheckedContinuation<Void, Never>]()
 
   package init(path: String?) { self.path = path }
 
@@ -72,7 +74,7 @@ package final class Listeners: @unchecked Sendable {
   package func wake() {
     let woken = lock.withLock {
       wakeUps += 1
-      defer { waiting = [:] }
+      defer { waiting.removeAll() }
       return waiting.values
     }
     for continuation in woken { continuation.resume() }

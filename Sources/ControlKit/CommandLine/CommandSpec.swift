@@ -15,7 +15,9 @@ struct CommandSpec: Sendable {
   var exitCodes: [ExitCode] = [.done, .usage, .noBreaker, .storeUnavailable]
 
   /// What an exit code means for this command, where its summary covers other commands too.
-  var meanings: [ExitCode: String] = [:]
+  ///
+  /// No dictionary, whose type would cost every command a search through all conformances.
+  var meanings: KeyValuePairs<ExitCode, String> = [:]
 
   /// Whether the command takes the breaker's policy as options.
   var takesPolicy = false

@@ -166,7 +166,10 @@ extension HelpSection {
   }
 
   private static func rows(ofCodesOf spec: CommandSpec) -> [Row] {
-    spec.exitCodes.map { Row(String($0.rawValue), spec.meanings[$0] ?? $0.summary) }
+    spec.exitCodes.map { code in
+      let meaning = spec.meanings.first { $0.key == code }?.value
+      return Row(String(code.rawValue), meaning ?? code.summary)
+    }
   }
 
   static func rows(of codes: [ExitCode]) -> [Row] {

@@ -67,6 +67,9 @@ struct CellMemory {
 
   /// The row of the breaker; nil if it has none.
   var row: Int64?
+
+  /// Whether the cell is listed among those with a limit.
+  var isListed = false
   var agreed: AgreedPolicy?
   var marks: BucketMarks?
 
@@ -268,8 +271,8 @@ extension Knowledge {
 
   /// The limit under which a call of any breaker began; nil if this process has never had it.
   func limit(of held: HeldSlot) -> CellLimit? {
-    for reference in limited {
-      if let limit = limit(of: held, on: reference.cell) { return limit }
+    for cell in limited {
+      if let limit = limit(of: held, on: cell) { return limit }
     }
     return nil
   }

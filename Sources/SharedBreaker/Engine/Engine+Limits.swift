@@ -211,8 +211,8 @@ extension Engine {
   /// Sends away everybody who waits for room, because the store is being closed for good.
   func endWaits() {
     isEnding.store(true, ordering: .sequentiallyConsistent)
-    for reference in look({ $0.knowledge.limited }) {
-      for limit in look({ $0.knowledge[reference.cell].limits }) { limit.slots.wakeAll() }
+    for cell in look({ $0.knowledge.limited }) {
+      for limit in look({ $0.knowledge[cell].limits }) { limit.slots.wakeAll() }
     }
   }
 
@@ -238,10 +238,10 @@ extension Engine {
     guard isAvailable else { return }
     // Before anything that may wait for the store: other threads begin calls meanwhile.
     lookAfterSlots()
-    for reference in look({ $0.knowledge.limited }) {
-      guard let limit = reference.cell.limit?.limit else { continue }
+    for cell in look({ $0.knowledge.limited }) {
+      guard let limit = cell.limit?.limit else { continue }
       limit.slots.lookAround()
-      recordLostCalls(of: reference.cell, under: limit)
+      recordLostCalls(of: cell, under: limit)
     }
   }
 
@@ -264,8 +264,8 @@ extension Engine {
     let limited = look { $0.knowledge.limited }
     guard !limited.isEmpty else { return }
     storage.lookAfterSlots()
-    for reference in limited {
-      let (cell, limit) = (reference.cell, reference.cell.limit?.limit)
+    for cell in limited {
+      let limit = cell.limit?.limit
       let row = look { $0.knowledge[cell].row }
       guard let row, storage.slots(ofBreaker: row) !== limit?.slots else { continue }
       update { $0.knowledge.forget(cell) }

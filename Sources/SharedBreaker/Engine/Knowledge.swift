@@ -16,8 +16,10 @@ struct Knowledge {
   /// The fingerprint of the store up to which every cell is current; 0 if none is.
   private(set) var vouched: UInt64 = 0
 
-  /// The cells of breakers with a limit, of which the slots have to be looked after.
-  private(set) var limited: Set<CellReference> = []
+  /// The cells of breakers that have had a limit, of which the slots have to be looked after.
+  ///
+  /// Not a set, whose type would cost each process a search through all conformances.
+  private(set) var limited: [Cell] = []
 
   /// Up to where the changes of the store have been read.
   private(set) var baseline: Baseline?
@@ -65,7 +67,9 @@ extension Knowledge {
       known.word.has(CellWord.countsOnly) && known.breaker.record.mode.mode == .automatic
     self[cell].takeOver(known, keeping: keeping || !isPlain)
     cell.show(known)
-    if known.policy.limit != nil { limited.insert(CellReference(cell)) }
+    guard known.policy.limit != nil, !self[cell].isListed else { return }
+    self[cell].isListed = true
+    limited.append(cell)
   }
 
   /// What was last known of a breaker; this reads nothing.
@@ -201,16 +205,6 @@ extension Knowledge {
     guard declaration.words != inForce, !declaration.isOverruled else { return nil }
     return .policyDiffers(name: cell.name, declaredHere: declaration.words, inForce: inForce)
   }
-}
-
-/// A cell in a set.
-struct CellReference: Hashable {
-  let cell: Cell
-
-  init(_ cell: Cell) { self.cell = cell }
-
-  static func == (left: CellReference, right: CellReference) -> Bool { left.cell === right.cell }
-  func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(cell)) }
 }
 
 /// What a process knows of one breaker, as last read.
