@@ -64,7 +64,11 @@ extension SharedStore {
         if state == nil || snapshot.state == state { snapshots[place] = snapshot }
       }
     }
-    return snapshots.compactMap { $0 }
+    // An array that grows moves every snapshot several times.
+    var all: [BreakerSnapshot] = []
+    all.reserveCapacity(snapshots.count)
+    for case let snapshot? in snapshots { all.append(snapshot) }
+    return all
   }
 
   /// Returns what happened to one breaker or to all of them, oldest first.

@@ -38,9 +38,8 @@ extension CommandSpec {
     let patterns = parsed.patterns
     let state = parsed.text("state").flatMap { BreakerState(wireName: $0) }
     let mode = parsed.text("mode").map { ChosenMode(word: $0) }
-    let chosen = try context.snapshots(fitting: patterns, in: state).filter {
-      mode?.has($0.mode) ?? true
-    }
+    var chosen = try context.snapshots(fitting: patterns, in: state)
+    if let mode { chosen.removeAll { !mode.has($0.mode) } }
     if context.global.isJSON {
       BreakerDocument.write(WorryOrder.sorted(chosen)) { context.print($0) }
     } else if !chosen.isEmpty {
