@@ -347,8 +347,8 @@ typedef struct sb_options {
   int32_t on_store_failure;
   /* The longest time that a call waits for another process that is writing; 500 ms if 0. */
   int64_t lock_timeout_ns;
-  /* The permission bits of the files, if this process creates them; 0 for those of the store that they
-   * replace, or else 0600. */
+  /* The permission bits of the files, if this process creates them; 0 for 0660 with a `group`, and without one
+   * for those of the store that they replace, or else 0600. */
   uint32_t mode;
   /* SB_QUIET, or 0. */
   uint32_t flags;

@@ -19,7 +19,7 @@ public struct StoreOptions: Sendable {
 
   /// The permission bits of the files, if this process creates them.
   ///
-  /// If it is nil and ``StoreOptions/group`` is set, they are 0600. If both are nil, a new store
+  /// If it is nil and ``StoreOptions/group`` is set, they are 0660. If both are nil, a new store
   /// gets the rights of the one it replaces. If there was none, it gets mode 0660 and the group of
   /// its directory where that is set up for a group as `cbctl init --group` does it, and 0600
   /// anywhere else.

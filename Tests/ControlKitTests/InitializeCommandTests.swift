@@ -13,6 +13,19 @@ struct InitializeCommandTests {
         + "which already existed: run chmod g+rwxs \(bench.folder)/\n")
   }
 
+  @Test func `init makes a store that its group may use, also without a mode`() throws {
+    let bench = Bench()
+    let folder = "\(bench.folder)/shared"
+    guard unsafe getgrgid(getegid()) != nil else { return }
+    let group = "\(getegid())"
+    let answer = bench("--store", "\(folder)/breakers.db", "init", "--group", group)
+    #expect(answer.code == 0 && answer.errors.isEmpty, "\(answer)")
+    #expect(try Files.permissions(of: folder).mode & 0o777 == 0o770)
+    #expect(try Files.permissions(of: "\(folder)/breakers.db").mode & 0o777 == 0o660)
+    _ = unsafe system("rm -rf '\(folder)'")
+    #expect(bench("init", "--group", group).errors.contains("the group cannot write to "))
+  }
+
   @Test(.enabled(if: geteuid() == 0, "needs root, to give a directory to a group"))
   func `init advises chgrp only if the group cannot use the directory otherwise`() {
     let bench = Bench()

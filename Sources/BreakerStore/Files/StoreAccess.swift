@@ -19,7 +19,8 @@ package struct StoreAccess: Sendable, Hashable {
     self.group = group
   }
 
-  var fileMode: mode_t { mode.map { mode_t($0) & 0o666 } ?? 0o600 }
+  /// A group that is named without a mode may use the store, because it is named for nothing else.
+  var fileMode: mode_t { mode.map { mode_t($0) & 0o666 } ?? (group == nil ? 0o600 : 0o660) }
 
   /// Users who may read a file may enter its directory, and files created there keep its group.
   var directoryMode: mode_t {

@@ -17,6 +17,7 @@ extension CommandSpec {
       "Every user of a store must be able to write to its file and to create files beside it. So "
         + "users who may read the store must also be able to write to it and to its directory. A "
         + "directory that this command creates has these rights.",
+      "With --group and without --mode, the permissions are 660.",
     ],
     examples: [
       Example("cbctl init --mode 660 --group workers", "create a store for all users of a group")
@@ -43,7 +44,8 @@ extension CommandSpec {
       context.note(
         "--mode and --group were not applied: the file already exists: use chmod and chgrp")
     } else if let complaint = directory?.complaint(
-      mode: parsed.number("mode") ?? 0o600, group: parsed.text("group"))
+      mode: parsed.number("mode") ?? (parsed.has("group") ? 0o660 : 0o600),
+      group: parsed.text("group"))
     {
       context.note(complaint)
     }
