@@ -738,7 +738,8 @@ int sb_enter_inside(sb_breaker *breaker, uint64_t room, sb_permit *permit, sb_re
 
 /* Puts calls under way into words for the environment of a program that is started inside of them: an entry such as
  * "SHARED_BREAKER_INSIDE=...", to be freed with sb_free(). The calls that this thread is inside of are in it, and so
- * is what this process was started inside of. `cbctl run` sets the same variable.
+ * are those that this process was started inside of, except those known to have ended. `cbctl run` sets the same
+ * variable.
  *
  * rooms  Further calls of the store, as sb_permit_room() got them; may be NULL if the count is 0.
  *
