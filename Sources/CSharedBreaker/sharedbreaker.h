@@ -688,7 +688,8 @@ int sb_turn_descriptor(sb_turn *turn);
  * flags              As for sb_turn_open(). SB_WOULD_BLOCK says that the breaker has changed meanwhile; call it
  *                    without SB_NOWAIT then, in a thread that may read the file. The turn loses nothing by that.
  *
- * Answers: SB_OK and SB_REJECTED, which end the turn; SB_WAITING if it is not its turn yet; SB_WOULD_BLOCK.
+ * Answers: SB_OK and SB_REJECTED, which end the turn; SB_WAITING if it is not its turn yet; SB_WOULD_BLOCK;
+ * SB_INTERRUPTED, after which the turn has its place or its room as before, and its own descriptor is readable.
  * Errors: SB_ERR_PERMIT_USED if the turn has ended, SB_ERR_FORKED in a child of the process that opened it,
  * SB_ERR_CLOSED, and those of sb_enter(). */
 int sb_turn_take(sb_turn *turn, sb_permit *permit, sb_rejection *rejection, uint32_t flags);

@@ -3,6 +3,7 @@
  * The lock timeout is an hour, so a wait that nobody ends does not end. */
 #include "process.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -79,6 +80,52 @@ static void a_word_that_is_set_too_early_does_no_harm(const char *path) {
   CHECK(permit.kind == SB_PROBE);
   CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_SUCCESS, NULL, 0));
   sb_interruptible(NULL, NULL);
+  sb_breaker_free(breaker);
+  CHECK_CODE(SB_OK, sb_close(store));
+}
+
+static void wait_until_readable(sb_turn *turn) {
+  struct pollfd ready = {-1, POLLIN, 0};
+  ready.fd = sb_turn_descriptor(turn);
+  CHECK(ready.fd >= 0 && poll(&ready, 1, 120000) == 1);
+}
+
+/* With room that it has got already, or without. */
+static void a_turn_is_what_it_was(const char *path, int has_room) {
+  sb_store *store = patient_store(path);
+  sb_breaker *breaker = open_breaker(store, has_room ? "room" : "no-room",
+                                     "max-concurrent=1 queue-timeout=1h open-for=1ms jitter=0%");
+  sb_permit permit = SB_PERMIT_INIT, next = SB_PERMIT_INIT, probe = SB_PERMIT_INIT;
+  sb_turn *turn;
+  holder other;
+  int code, i;
+  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+  CHECK_CODE(SB_WAITING, sb_turn_open(breaker, 0, &next, NULL, &turn, 0));
+  if (has_room) {
+    CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_SUCCESS, NULL, 0));
+    wait_until_readable(turn);
+  }
+  CHECK_CODE(SB_OK, sb_trip(breaker, 0, NULL, 0));
+  wait_until_readable(turn);
+  if (!has_room) CHECK(sb_leave(breaker, &permit, SB_SUCCESS, NULL, 0) >= 0);
+  sb_interruptible(NULL, word());
+  is_over = 1;
+  other = hold(path);
+  while ((code = sb_enter(breaker, &probe, NULL, 0)) == SB_REJECTED) usleep(1000);
+  CHECK_CODE(SB_INTERRUPTED, code);
+  for (i = 0; i < 2; i++) {
+    CHECK_CODE(SB_INTERRUPTED, sb_turn_take(turn, &next, NULL, 0));
+    CHECK(next.kind == 0 && says(breaker, has_room ? "\"in_use\":1" : "\"in_use\":0"));
+    wait_until_readable(turn);
+  }
+  let_go(other);
+  is_over = 0;
+  CHECK_CODE(SB_OK, sb_turn_take(turn, &next, NULL, 0));
+  CHECK(next.kind == SB_PROBE && says(breaker, "\"in_use\":1"));
+  CHECK_CODE(SB_OK, sb_leave(breaker, &next, SB_SUCCESS, NULL, 0));
+  CHECK(says(breaker, "\"in_use\":0"));
+  sb_interruptible(NULL, NULL);
+  sb_turn_free(turn);
   sb_breaker_free(breaker);
   CHECK_CODE(SB_OK, sb_close(store));
 }
@@ -173,6 +220,8 @@ int main(int count, char **arguments) {
   CHECK(sigaction(SIGALRM, &action, NULL) == 0);
   a_signal_handler_ends_a_wait(arguments[1]);
   a_word_that_is_set_too_early_does_no_harm(arguments[1]);
+  a_turn_is_what_it_was(arguments[1], 0);
+  a_turn_is_what_it_was(arguments[1], 1);
   a_function_is_asked(arguments[1]);
   a_hook_says_what_it_has_done_while_another_process_writes(arguments[1]);
   another_thread_ends_the_wait_of_one_thread(arguments[1]);

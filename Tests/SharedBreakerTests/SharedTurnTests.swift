@@ -143,6 +143,35 @@ import Testing
     return decision
   }
 
+  @Test(arguments: [false, true])
+  func `a turn is what it was if its wait for the store is ended early`(hasRoom: Bool) throws {
+    let permit = try breaker.acquire().shared()
+    let turn = try turn(of: breaker)
+    if hasRoom {
+      permit.succeed()
+      #expect(isReadable(turn))
+    }
+    try breaker.trip()
+    #expect(isReadable(turn))
+    permit.ignore()
+    stage.clock.advance(by: .seconds(60))
+    // The call becomes a probe, which has to be written.
+    var holder: Holder? = try Holder(stage.store, "BEGIN IMMEDIATE")
+    unsafe Patience.ask({ _ in 1 }, nil)
+    for _ in 0..<2 {
+      #expect(throws: BreakerError.self) { try turn.take(mayWait: true) }
+      #expect(Patience.wasInterrupted && isReadable(turn, within: 0))
+    }
+    unsafe Patience.ask(nil, nil)
+    #expect(breaker.snapshot().limit?.unitsInUse == (hasRoom ? 1 : 0))
+    withExtendedLifetime(holder) {}
+    holder = nil
+    let probe = try #require(try self.permit(of: turn))
+    #expect(probe.hasRoom && breaker.state == .halfOpen)
+    _ = breaker.leave(probe, .success, elapsed: nil, mayWait: true)
+    #expect(breaker.snapshot().limit?.unitsInUse == 0)
+  }
+
   @Test func `a store that is closed ends the turns`() throws {
     let permit = try breaker.acquire().shared()
     let turn = try turn(of: breaker)

@@ -15,8 +15,7 @@ static int wait_until_readable(Breaker *self, PyObject *way, int descriptor) {
   return answer ? 0 : -1;
 }
 
-// Finds out what has become of a turn. A turn would not survive a signal that ends its wait for the file, which is
-// short.
+// Finds out what has become of a turn. No signal ends its wait for the file, which is short.
 static int take_turn(sb_turn *turn, sb_permit *permit, sb_rejection *rejection) {
   int code = sb_turn_take(turn, permit, rejection, SB_NOWAIT);
   if (code == SB_WOULD_BLOCK) WITHOUT_GIL(code, sb_turn_take(turn, permit, rejection, 0));

@@ -67,7 +67,8 @@ package final class CallTurn: @unchecked Sendable {
   /// - Parameter mayWait: Whether the caller may wait for a file or another process; it never waits for
   ///   its turn.
   /// - Returns: What the caller is told.
-  /// - Throws: `BreakerError.store` as ``Breaker/acquire(probeTimeout:)`` does; the turn is over then.
+  /// - Throws: `BreakerError.store` as ``Breaker/acquire(probeTimeout:)`` does; the turn is over then, unless a wait
+  ///   for the store was ended early.
   package func take(mayWait: Bool) throws(BreakerError) -> Answer {
     while true {
       switch lock.withLock({ state }) {
@@ -86,7 +87,13 @@ package final class CallTurn: @unchecked Sendable {
         do throws(BreakerError) {
           step = try search.step(after: entry, mayWait: mayWait, hasRecorded: hasRecorded)
         } catch {
-          become(.over)
+          if case .store(let why) = error, why.isInterrupted {
+            // Nothing has changed, and a caller that polls is told so.
+            raise()
+          } else {
+            search.giveBack(entry)
+            become(.over)
+          }
           throw error
         }
         switch step {
@@ -144,6 +151,10 @@ package final class CallTurn: @unchecked Sendable {
       _ = sb_flag_raise(signal)
       return true
     }
+  }
+
+  private func raise() {
+    if !isShared { _ = sb_flag_raise(signal) }
   }
 
   private func lower() {

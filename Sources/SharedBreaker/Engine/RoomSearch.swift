@@ -89,6 +89,11 @@ struct RoomSearch: ~Copyable {
     inForce.limit.slots.queue(request.claim, inForce.terms, wait: wait, answer)
   }
 
+  /// Gives back the room of an answer of which nothing comes.
+  func giveBack(_ entry: SlotEntry) {
+    if case .begun(let held) = entry { inForce.limit.slots.end(held) }
+  }
+
   /// What follows from an answer of the slots.
   enum Step {
     case decided(Decision<Ticket>)
@@ -101,6 +106,8 @@ struct RoomSearch: ~Copyable {
   }
 
   /// Finds out what follows from an answer, and perhaps from the lost calls that were recorded with it.
+  ///
+  /// If it throws, the answer still holds: its room has to be given back, or used in a later step.
   mutating func step(
     after entry: SlotEntry, mayWait: Bool, hasRecorded: Bool = false
   ) throws(BreakerError) -> Step {
@@ -137,6 +144,18 @@ struct RoomSearch: ~Copyable {
     case .unknown:
       // The processes that take part are too many to be known: a limit is no reason to stop working.
       return .decided(.permitted(handedOut()))
+    }
+  }
+
+  /// The same for a caller that may wait, and asks no more if it fails.
+  mutating func lastStep(
+    after entry: SlotEntry, hasRecorded: Bool
+  ) throws(BreakerError) -> Step {
+    do throws(BreakerError) {
+      return try step(after: entry, mayWait: true, hasRecorded: hasRecorded)
+    } catch {
+      giveBack(entry)
+      throw error
     }
   }
 
@@ -181,14 +200,7 @@ struct RoomSearch: ~Copyable {
     holding held: HeldSlot, mayWait: Bool
   ) throws(BreakerError) -> Step {
     giveUp()
-    let decision: Decision<Ticket>?
-    do throws(BreakerError) {
-      decision = try engine.decide(request, on: cell, mayWait: mayWait)
-    } catch {
-      inForce.limit.slots.end(held)
-      throw error
-    }
-    switch decision {
+    switch try engine.decide(request, on: cell, mayWait: mayWait) {
     case .permitted(let ticket)?: return .decided(.permitted(ticket.holding(held)))
     case .rejected(let rejection)?:
       inForce.limit.slots.end(held)
@@ -228,7 +240,7 @@ extension Engine {
     let entry = search.enter()
     if mayRecordLostCalls(of: cell, under: inForce.limit) {
       // A call that may wait records them in its round, before it is made: it may hang as they did.
-      if case .begun(let held) = entry { inForce.limit.slots.end(held) }
+      search.giveBack(entry)
       letRoundBeDue()
       return nil
     }
@@ -251,7 +263,7 @@ extension Engine {
         throw .store(.interruptedWaiting(for: cell.name))
       }
       let hasRecorded = recordLostCalls(of: cell, under: search.inForce.limit)
-      switch try search.step(after: entry, mayWait: true, hasRecorded: hasRecorded) {
+      switch try search.lastStep(after: entry, hasRecorded: hasRecorded) {
       case .decided(let decision): return decision
       case .asksAgain, .hasToWait: break
       }
@@ -275,7 +287,7 @@ extension Engine {
         entry = search.enter()
       }
       let hasRecorded = recordLostCalls(of: cell, under: search.inForce.limit)
-      switch try search.step(after: entry, mayWait: true, hasRecorded: hasRecorded) {
+      switch try search.lastStep(after: entry, hasRecorded: hasRecorded) {
       case .decided(let decision): return decision
       case .asksAgain, .hasToWait: break
       }
