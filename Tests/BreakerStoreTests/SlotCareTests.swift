@@ -138,6 +138,19 @@ import Testing
     #expect(try stage.block().uncountedLosses(of: 1, in: 0)?.calls == 0)
   }
 
+  @Test func `a call is lost if its process has ended as another program`() throws {
+    let stage = try SlotStage()
+    let puppet = try SlotPuppet(stage)
+    #expect(try puppet.ask("slot-exec 1") == "begun")
+    let block = try stage.block()
+    // It waits without ever looking.
+    _ = try arrive(at: block)
+    while ProcFile.text("/proc/\(puppet.pid)/comm") != "cat" { sched_yield() }
+    puppet.kill()
+    while !block.freeTheDead(believingLocks: true) { sched_yield() }
+    #expect(block.uncountedLosses(of: 1, in: 0)?.calls == 1)
+  }
+
   @Test func `the end of a thread that has begun a call frees nothing of its process`() throws {
     let stage = try SlotStage()
     let puppet = try SlotPuppet(stage)

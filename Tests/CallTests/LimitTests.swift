@@ -60,6 +60,20 @@ import Testing
     #expect(!breaker.isBusy)
   }
 
+  @Test func `a timeout gives the room back, also if the work goes on`() async throws {
+    let breaker = try host.limited(BreakerPolicy(maxFailures: 9, maxConcurrent: 1))
+    let work = HungWork()
+    let call = Task { try await breaker.run(timeout: .seconds(2)) { await work.hang() } }
+    await work.untilItHangs()
+    #expect(breaker.isBusy)
+    try await host.clock.untilSomebodySleeps(for: .seconds(2))
+    host.clock.advance(by: .seconds(2))
+    await #expect(throws: CallTimedOut.self) { try await call.value }
+    #expect(!breaker.isBusy)
+    work.release()
+    await work.untilItEnded()
+  }
+
   @Test
   func `a killed process leaves its room to others, and its calls count if the policy says so`()
     throws
@@ -82,6 +96,20 @@ import Testing
       #expect(breaker.state == (lostCalls == .failure ? .open : .closed))
       withExtendedLifetime(permits) {}
     }
+  }
+
+  @Test func `a token takes no room, and needs none`() throws {
+    let store = host.store()
+    let breaker = try store.breaker("gpu", policy: BreakerPolicy(maxConcurrent: 1))
+    try breaker.run {}
+    var tokens = [try breaker.acquireToken()]
+    #expect(breaker.snapshot().limit?.unitsInUse == 0)
+    let permit = try breaker.acquire()
+    #expect(breaker.isBusy)
+    tokens.append(try breaker.acquireToken())
+    for token in tokens { #expect(try store.report(token, .success) == .counted) }
+    #expect(breaker.isBusy)
+    permit.succeed()
   }
 
   @Test func `a probe needs room as well, and leaves its lease to another one if there is none`()

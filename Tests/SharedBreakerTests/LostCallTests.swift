@@ -215,7 +215,9 @@ import Testing
     defer { kill(child, SIGKILL) }
     _ = try puppets[0].ask("fork exit")
     #expect(try puppets[1].ask("run") == "busy")
-    puppets[0].kill()
+    // By default, other signals than KILL end a process as suddenly.
+    kill(puppets[0].pid, SIGTERM)
+    #expect(puppets[0].process.waitForEnd() == -SIGTERM)
     // A caller looks for the dead at most once a millisecond.
     while try puppets[1].ask("run") == "busy" {}
     #expect(try stage.sharedStore().snapshot(of: "api")?.totals.lostCalls == 1)

@@ -137,6 +137,45 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `the calls of a restored file of slots count until their process ends`() throws {
+    let stage = try Stage()
+    let page = stage.store + "-slots"
+    let puppets = try stage.puppets(2, "max-concurrent=1")
+    #expect(try puppets[0].ask("acquire") == "normal")
+    let spare = stage.directory.file("spare")
+    try Files.write(spare, try Files.read(page))
+    #expect(try puppets[0].ask("succeed") == "counted")
+    #expect(try puppets[1].ask("run") == "ok 42")
+    try Files.rename(spare, to: page)
+    stage.clock.advance(by: .seconds(2))
+    // The round of the first call notices it.
+    _ = try puppets[1].ask("run")
+    #expect(try puppets[1].ask("run") == "busy")
+    puppets[0].kill()
+    // A caller looks for the dead at most once a millisecond.
+    var answer: String
+    repeat { answer = try puppets[1].ask("run") } while answer == "busy"
+    #expect(answer == "ok 42")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `time in which the machine was suspended does not count as waiting`() throws {
+    let stage = try Stage()
+    let puppets = try stage.puppets(2, "max-concurrent=1 queue-timeout=1h")
+    #expect(try puppets[0].ask("acquire") == "normal")
+    let store = stage.sharedStore()
+    try puppets[1].send("acquire")
+    while try store.snapshot(of: "api")?.limit?.waiters.count != 1 { sched_yield() }
+    stage.clock.advance(by: .seconds(7_200))
+    // It has looked around since, as it does 20 times a second.
+    let before = try puppets[1].naps
+    while try puppets[1].naps < before + 3 { sched_yield() }
+    #expect(try store.snapshot(of: "api")?.limit?.waiters.count == 1)
+    #expect(try puppets[0].ask("succeed") == "counted")
+    #expect(try puppets[1].answer() == "normal")
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a caller that waits moves as often as its file of slots is replaced`() throws {
     let stage = try Stage()
     let page = stage.store + "-slots"
@@ -169,6 +208,35 @@ import Testing
     _ = breaker.snapshot()
     threads.join()
     #expect(hasRun.withLock { $0 } == true)
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a caller that waits gives up in time, however often its file of slots is replaced`()
+    throws
+  {
+    let stage = try Stage()
+    let page = stage.store + "-slots"
+    let holder = try stage.puppets(1, "max-concurrent=1 queue-timeout=2s")[0]
+    #expect(try holder.ask("acquire") == "normal")
+    let copy = try Files.read(page)
+    let breaker = try stage.sharedStore().breaker("api")
+    let threads = Threads()
+    let cause = Guarded<RejectionCause??>(nil)
+    threads.start {
+      var answer: RejectionCause?
+      do throws { try breaker.run {} } catch { answer = (error as? BreakerError)?.rejection?.cause }
+      cause.withLock { $0 = .some(answer) }
+    }
+    func isWaiting() -> Bool { cause.withLock { $0 } == nil }
+    while isWaiting() {
+      let spare = stage.directory.file("spare")
+      try Files.write(spare, copy)
+      try Files.rename(spare, to: page)
+      stage.clock.advance(by: .seconds(2))
+      while isWaiting(), breaker.snapshot().limit?.waiters.count != 1 { sched_yield() }
+    }
+    threads.join()
+    #expect(cause.withLock { $0 } == .some(.busy))
   }
 
   @Test(.timeLimit(.minutes(60)))
@@ -403,5 +471,16 @@ import Testing
     #expect(try puppets[0].ask("succeed") == "counted")
     #expect(try puppets[1].ask("acquire") == "normal")
     withExtendedLifetime(holder) {}
+  }
+}
+
+extension Puppet {
+  /// How often its first thread has gone to sleep.
+  fileprivate var naps: Int {
+    get throws {
+      let status = String(decoding: try Files.read("/proc/\(pid)/status"), as: UTF8.self)
+      let count = status.firstMatch(of: /\nvoluntary_ctxt_switches:\t([0-9]+)/)?.1
+      return try #require(count.flatMap { Int($0) })
+    }
   }
 }

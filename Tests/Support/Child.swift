@@ -39,10 +39,18 @@ package final class Child {
     unsafe posix_spawn_file_actions_adddup2(&actions, childOutput, 1)
     if hasWords { unsafe posix_spawn_file_actions_adddup2(&actions, childOutput, 2) }
     unsafe ts_inherit_nothing(&actions)
+    // Swift's threads block signals, and a program begins with the mask of the thread that starts it.
+    var attributes = posix_spawnattr_t()
+    unsafe posix_spawnattr_init(&attributes)
+    defer { unsafe posix_spawnattr_destroy(&attributes) }
+    var none = sigset_t()
+    unsafe sigemptyset(&none)
+    unsafe posix_spawnattr_setsigmask(&attributes, &none)
+    unsafe posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
     var words = unsafe ([program] + arguments).map { unsafe strdup($0) } + [nil]
     defer { unsafe words.forEach { unsafe free($0) } }
     var pid: pid_t = 0
-    let code = unsafe posix_spawn(&pid, program, &actions, nil, &words, environ)
+    let code = unsafe posix_spawn(&pid, program, &actions, &attributes, &words, environ)
     self.pid = pid
     guard code == 0 else {
       status = code
