@@ -11,15 +11,15 @@ internal import Synchronization
 /// | --- | --- |
 /// | a caller that finds no room | at once, but each process at most once a millisecond |
 /// | two watchers, which are the last waiter to be served and the last one of another process | every 50 ms |
-/// | all other waiters, in case both watchers die or stop | every second, or together 25 times if many wait |
+/// | all other waiters | every second, or together five times if many wait; but only if the watchers have not, because they died or stopped |
 /// | a caller that does not wait, and finds a waiter before it though there is room | at once, in turn with the waiters |
 /// | a process that makes calls under the limit (`lookAround`) | every second |
 /// | a process that comes (`lookOnArrival`) | once, before its first call |
 ///
 /// Waiters of all processes take turns: together they look at most once in 40 ms. Such a look believes locks: an
-/// owner whose lifeline is held is alive. Once a second one of them looks thoroughly, because an owner that has
-/// ended keeps its lifeline if another process has its memory. A look that costs much is followed by a long
-/// pause, so that the looks of both watchers take less than 0.4 % of a processor, however many wait and have slots.
+/// owner whose lifeline is held is alive. Once a second one process of the host looks thoroughly, because an owner
+/// that has ended keeps its lifeline if another process has its memory. A look that costs much is followed by a long
+/// pause, so that all looks together take less than 0.4 % of a processor, however many wait and have slots.
 final class SlotCare: Sendable {
   private let state = Guarded(State())
 
@@ -29,9 +29,6 @@ final class SlotCare: Sendable {
 
     /// How long a watcher sleeps between two looks.
     var pause = SlotCare.tick
-
-    /// When a waiter of this process may look thoroughly again.
-    var nextThorough: Int64 = 0
   }
 
   /// How often the watchers look.
@@ -41,7 +38,7 @@ final class SlotCare: Sendable {
   static let second: Int64 = 1_000_000_000
 
   /// How often all others look together, if many wait.
-  private static let apart: Int64 = 40_000_000
+  private static let apart: Int64 = 200_000_000
 
   /// The shortest time between two looks of waiters on the host.
   static let freshness: Int64 = 40_000_000
@@ -64,8 +61,15 @@ final class SlotCare: Sendable {
   /// One part in so many of its time is how much a process that finds no room looks, and a watcher, of which
   /// there are two.
   private static let shareOfCallers: Int64 = 10
-  private static let share: Int64 = 700
-  private static let shareOfThorough: Int64 = 2_000
+  private static let share: Int64 = 1_000
+
+  /// The longest time between two thorough looks, whatever one costs.
+  fileprivate static let longestRound: Int64 = 60_000_000_000
+
+  /// How long no process looks thoroughly after such a look has cost so much of a processor.
+  fileprivate static func round(after cost: Int64) -> Int64 {
+    min(max(round, cost * share), longestRound)
+  }
 
   /// When a caller looks again for which something has changed.
   ///
@@ -102,21 +106,10 @@ final class SlotCare: Sendable {
   }
 
   /// Runs the look of a waiter.
-  fileprivate func watch<Found>(isThorough: Bool, _ body: () -> Found) -> Found {
+  fileprivate func watch<Found>(_ body: () -> Found) -> Found {
     let (found, cost) = Self.measure(body)
-    state.withLock { state in
-      if isThorough {
-        state.nextThorough = Patience.monotonicNanoseconds() + cost * Self.shareOfThorough
-      } else {
-        state.pause = Self.pause(after: cost)
-      }
-    }
+    state.withLock { $0.pause = Self.pause(after: cost) }
     return found
-  }
-
-  /// Whether a thorough look of this process was long enough ago for what it has cost.
-  fileprivate var mayBeThorough: Bool {
-    state.withLock { Patience.monotonicNanoseconds() >= $0.nextThorough }
   }
 
   /// How long a watcher sleeps now.
@@ -125,7 +118,7 @@ final class SlotCare: Sendable {
   /// Runs a look and tells how long this thread has worked on it.
   ///
   /// The time that passed tells nothing: on a busy host, most of it goes to other threads.
-  private static func measure<Found>(_ body: () -> Found) -> (Found, Int64) {
+  fileprivate static func measure<Found>(_ body: () -> Found) -> (Found, Int64) {
     let before = workNanoseconds
     let found = body()
     return (found, workNanoseconds - before)
@@ -142,7 +135,7 @@ final class SlotCare: Sendable {
 extension SlotBlock {
   /// Frees what the dead have, for a caller that finds no room; false if there is nothing.
   func lookForTheDead() -> Bool {
-    care.look { freeTheDead(believingLocks: !isTurn(.lookedAt, every: SlotCare.round)) }
+    care.look { lookThoroughly() ?? freeTheDead(believingLocks: true) }
   }
 
   /// Looks after all who wait, for a caller that waits itself and is awake.
@@ -150,12 +143,12 @@ extension SlotBlock {
   /// - Parameter isOwn: Whether a place is the caller's.
   /// - Returns: Until when the caller may sleep; nil if something has changed.
   func lookAfterAll(_ isOwn: (_ index: Int) -> Bool) -> Int64? {
-    let found = lookInTurn()
-    if found == .changed { return nil }
     let watchers = watchers
     let isWatching = [watchers.last, watchers.other].contains {
       $0.map { isOwn($0.index) } ?? false
     }
+    let found = lookInTurn(after: isWatching ? SlotCare.freshness : SlotCare.second)
+    if found == .changed { return nil }
     // A caller that has called another one sees whether it answers.
     let pause =
       isWatching
@@ -163,12 +156,12 @@ extension SlotBlock {
     return Patience.monotonicNanoseconds() + pause
   }
 
-  /// Looks after all who wait, unless another caller has just done so.
-  func lookInTurn() -> Look {
-    guard isTurn(.watchedAt, every: SlotCare.freshness) else { return .quiet }
-    let isThorough = care.mayBeThorough && isTurn(.lookedAt, every: SlotCare.round)
-    return care.watch(isThorough: isThorough) {
-      let isFreed = freeTheDead(believingLocks: !isThorough)
+  /// Looks after all who wait, unless another caller has done so within a time.
+  func lookInTurn(after time: Int64 = SlotCare.freshness) -> Look {
+    guard isTurn(.watchedAt, every: time) else { return .quiet }
+    let thorough = lookThoroughly()
+    return care.watch {
+      let isFreed = thorough ?? freeTheDead(believingLocks: true)
       let found = passTheStopped()
       return isFreed ? .changed : found
     }
@@ -184,6 +177,17 @@ extension SlotBlock {
 
     /// Something was freed, or callers were passed.
     case changed
+  }
+
+  /// Frees what owners have that have ended, whatever locks say; nil if a process of the host has done so lately.
+  ///
+  /// The kernel is asked for each owner, so with many of them it is done less often than once a second.
+  private func lookThoroughly() -> Bool? {
+    guard isTurn(.lookedAt, every: SlotCare.round, ahead: SlotCare.longestRound) else { return nil }
+    let (isAny, cost) = SlotCare.measure { freeTheDead(believingLocks: false) }
+    let next = sb_coarse_nanoseconds() + SlotCare.round(after: cost) - SlotCare.round
+    unsafe sb_set(header(.lookedAt), UInt64(bitPattern: next))
+    return isAny
   }
 
   /// Frees what owners have that have ended; false if there is nothing.
@@ -226,9 +230,7 @@ extension SlotBlock {
   }
 
   /// Frees what owners have that have ended, at most once a second on the whole host.
-  package func lookAround() {
-    if isTurn(.lookedAt, every: SlotCare.round) { _ = freeTheDead(believingLocks: false) }
-  }
+  package func lookAround() { _ = lookThoroughly() }
 
   /// Frees what owners have that ended before this process came.
   ///
@@ -238,16 +240,17 @@ extension SlotBlock {
       !hasLookedOnArrival.exchange(true, ordering: .relaxed),
       (0..<slotExtent).contains(where: { !word(ofSlot: $0).isFree })
     else { return }
-    _ = freeTheDead(believingLocks: !isTurn(.lookedAt, every: SlotCare.round))
+    _ = lookThoroughly() ?? freeTheDead(believingLocks: true)
   }
 
   /// Whether so much time has passed since the instant in a word, which becomes the current one then.
-  func isTurn(_ word: HeaderWord, every nanoseconds: Int64) -> Bool {
+  ///
+  /// An instant that is further ahead than a process can have put it is damaged, and has passed.
+  func isTurn(_ word: HeaderWord, every nanoseconds: Int64, ahead: Int64 = 0) -> Bool {
     let now = sb_coarse_nanoseconds()
     let last = unsafe sb_see(header(word))
-    // A time that is ahead is a damaged one.
     let passed = now.subtractingSaturating(Int64(clamping: last))
-    guard passed < 0 || passed >= nanoseconds else { return false }
+    guard passed < -ahead || passed >= nanoseconds else { return false }
     return unsafe sb_decide(header(word), last, UInt64(bitPattern: now)) != 0
   }
 
