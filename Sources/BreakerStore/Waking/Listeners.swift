@@ -15,10 +15,13 @@ package final class Listeners: @unchecked Sendable {
   private var wakeUps: UInt64 = 0
   private var lastWait: UInt64 = 0
 
-  // With a literal, each process would search all conformances for the dictionary's type.
-  private var waiting = [UInt64: CheckedContinuation<Void, Never>]()
+  private var waiting: [UInt64: CheckedContinuation<Void, Never>]
 
-  package init(path: String?) { self.path = path }
+  package init(path: String?) {
+    self.path = path
+    // With a literal, each process would search all conformances for the dictionary's type.
+    waiting = .init()
+  }
 
   /// Adds a listener; whatever happens from now on raises the number of wake-ups.
   package func join() {
