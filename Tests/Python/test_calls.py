@@ -97,7 +97,7 @@ class Blocks(StoreTestCase):
         with self.assertRaises(Rejected) as caught:
             payments.call(int)
         self.assertEqual((caught.exception.mode, caught.exception.reason), ("automatic", "disks are replaced"))
-        self.assertIn("disks are replaced: try again in 60s", str(caught.exception))
+        self.assertIn("disks are replaced: try again in 1m", str(caught.exception))
 
     def test_nested_blocks_of_one_breaker_each_report_their_own_outcome(self):
         payments = self.store.breaker("payments")

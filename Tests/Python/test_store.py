@@ -87,7 +87,7 @@ for line in sys.stdin:
 
         self.assertEqual(ask(), "permitted")
         payments.trip(60, "maintenance")
-        self.assertEqual(ask(), "automatic None")
+        self.assertEqual(ask(), "automatic maintenance")
         payments.reset()
         self.assertEqual(ask(), "permitted")
         payments.force("forced_open", 60, "maintenance")
