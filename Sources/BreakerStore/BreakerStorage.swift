@@ -29,8 +29,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// Uses other slots from now on if those in use were replaced or deleted.
   func lookAfterSlots()
 
-  /// Notes that calls of this process that are still under way are over when it ends, however it does, and
-  /// that none of them is lost.
+  /// Notes that this process loses no call that is still under way when it ends, however it ends.
   func noteExit()
 
   /// Makes sure that the storage can be used, and creates it if it does not exist.

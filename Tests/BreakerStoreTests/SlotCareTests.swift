@@ -32,6 +32,10 @@ import Testing
     // Each of two looks for 0.1 ms in 100.
     #expect(SlotCare.pause(after: 100_000) == 100_000_000)
     #expect(SlotCare.pause(after: 1_000_000_000) == SlotCare.second)
+    // A thorough look of 6 ms keeps the whole host from another one for 6 s.
+    #expect(SlotCare.round(after: 6_000_000) == 6_000_000_000)
+    #expect(SlotCare.round(after: 1_000) == SlotCare.round)
+    #expect(SlotCare.round(after: 1_000_000_000) == SlotCare.longestRound)
     #expect(SlotCare.pause(among: 2) == SlotCare.second)
     // Together, they wake five times a second.
     let pauses = (0..<1_000).map { _ in SlotCare.pause(among: 1_000) }

@@ -6,10 +6,10 @@ extension BreakerRecord {
   /// deadline. Both are applied in order of time, however late a process notices. A reader
   /// therefore sees the same record as the next caller, and nothing that begins later can undo it.
   ///
-  /// If the owner of a lease is gone, its slot is free from now on. That is a failure if the policy says
-  /// so of lost calls. If it does not, one death tells nothing about the resource, and after further
-  /// ones in a row the next probe waits for `open-for`. Once the deadline has passed, the probe has
-  /// failed even if its owner is gone, because nobody knows when the owner ended (rule of order 11).
+  /// If the owner of a lease is gone, its slot is free from now on. The probe has failed if the policy counts
+  /// lost calls as failures. Otherwise one lost probe tells nothing about the resource, and if the next one
+  /// is lost too, the one after it waits for `open-for`. Once the deadline has passed, the probe has failed
+  /// even if its owner is gone, because no process knows when the owner ended (rule of order 11).
   ///
   /// `isGone` reports whether the process that owns a lease has ended.
   package mutating func settle(
@@ -102,7 +102,7 @@ extension BreakerRecord {
     return events
   }
 
-  /// Notes that a probe was lost after another one of this round; answers whether the next one has to wait.
+  /// Notes that a probe was lost after another one of this round; true if the next one has to wait.
   ///
   /// A resource that kills its callers would otherwise kill one after the other. A probe that began before
   /// the earlier loss was noticed ran beside the lost one: what ends both at once is one loss.

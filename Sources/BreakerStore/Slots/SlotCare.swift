@@ -19,7 +19,8 @@ internal import Synchronization
 /// Waiters of all processes take turns: together they look at most once in 40 ms. Such a look believes locks: an
 /// owner whose lifeline is held is alive. Once a second one process of the host looks thoroughly, because an owner
 /// that has ended keeps its lifeline if another process has its memory. A look that costs much is followed by a long
-/// pause, so that all looks together take less than 0.4 % of a processor, however many wait and have slots.
+/// pause: a second at most, or a minute after a thorough one. So all looks together take less than 0.4 % of a processor
+/// as long as a look that believes locks takes less than a millisecond.
 final class SlotCare: Sendable {
   private let state = Guarded(State())
 
@@ -64,10 +65,10 @@ final class SlotCare: Sendable {
   private static let share: Int64 = 1_000
 
   /// The longest time between two thorough looks, whatever one costs.
-  fileprivate static let longestRound: Int64 = 60_000_000_000
+  static let longestRound: Int64 = 60_000_000_000
 
   /// How long no process looks thoroughly after such a look has cost so much of a processor.
-  fileprivate static func round(after cost: Int64) -> Int64 {
+  static func round(after cost: Int64) -> Int64 {
     min(max(round, cost * share), longestRound)
   }
 

@@ -119,7 +119,8 @@ extension SlotBlock {
     case serial
     case loss
 
-    /// Whose call was found lost here last, and the word of the losses when the breaker counted it.
+    /// The owner of the call that was found lost here last, and the word of the losses when the breaker
+    /// counted it.
     case loser
     case countedLoss
   }

@@ -100,7 +100,7 @@ package final class SlotPage: Sendable {
     }
   }
 
-  /// Notes that the calls of this process end with it, and that none of them is lost.
+  /// Notes that this process loses no call that is still under way when it ends.
   package func noteExit() { state.withLock { $0.owners?.noteExit() } }
 
   /// The block of a breaker; nil if it cannot have one now.

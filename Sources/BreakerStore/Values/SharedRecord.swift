@@ -25,7 +25,7 @@ internal import BreakerCore
 
   init(_ record: BreakerRecord) { box = Box(record) }
 
-  /// Where the record is read, as long as this value or a copy of it is there.
+  /// Where the record is read, while this value or a copy of it exists.
   var address: UnsafePointer<BreakerRecord> { unsafe UnsafePointer(box.record) }
 
   /// Where the record may be changed, which no other value sees.

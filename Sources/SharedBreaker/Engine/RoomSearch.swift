@@ -89,7 +89,7 @@ struct RoomSearch: ~Copyable {
     inForce.limit.slots.queue(request.claim, inForce.terms, wait: wait, answer)
   }
 
-  /// Gives back the room of an answer of which nothing comes.
+  /// Gives back the room of an answer that the caller does not use.
   func giveBack(_ entry: SlotEntry) {
     if case .begun(let held) = entry { inForce.limit.slots.end(held) }
   }
