@@ -24,49 +24,60 @@ let package = Package(
   ],
   targets: [
     .systemLibrary(
-      name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
-    .target(name: "CHost", dependencies: ["CSQLite"]),
-    .target(name: "BreakerCore", swiftSettings: settings),
+      name: "CSQLite", path: "Sources/Breaker/CSQLite", pkgConfig: "sqlite3",
+      providers: [.apt(["libsqlite3-dev"])]),
+    .target(name: "CHost", dependencies: ["CSQLite"], path: "Sources/Breaker/CHost"),
+    .target(name: "BreakerCore", path: "Sources/Breaker/BreakerCore", swiftSettings: settings),
     .target(
       name: "BreakerStore", dependencies: ["BreakerCore", "CHost", "CSQLite"],
-      resources: [.embedInCode("migrations")], swiftSettings: settings),
-    .target(name: "JSONText", dependencies: ["BreakerCore"], swiftSettings: settings),
+      path: "Sources/Breaker/BreakerStore", resources: [.embedInCode("migrations")],
+      swiftSettings: settings),
+    .target(
+      name: "JSONText", dependencies: ["BreakerCore"], path: "Sources/Breaker/JSONText",
+      swiftSettings: settings),
     .target(
       name: "SharedBreaker", dependencies: ["BreakerCore", "BreakerStore", "CHost", "JSONText"],
-      swiftSettings: settings),
+      path: "Sources/Breaker/SharedBreaker", swiftSettings: settings),
     .target(
       name: "SharedBreakerTesting", dependencies: ["SharedBreaker", "BreakerCore", "BreakerStore"],
-      swiftSettings: settings),
+      path: "Sources/Breaker/SharedBreakerTesting", swiftSettings: settings),
     .target(
       name: "BreakerDocuments", dependencies: ["SharedBreaker", "JSONText"],
-      swiftSettings: settings),
-    .systemLibrary(name: "CSharedBreaker"),
+      path: "Sources/Command/BreakerDocuments", swiftSettings: settings),
+    .systemLibrary(name: "CSharedBreaker", path: "Sources/Bindings/CSharedBreaker"),
     .target(
       name: "LibSharedBreaker",
       dependencies: [
         "BreakerCore", "BreakerDocuments", "BreakerStore", "CSharedBreaker", "SharedBreaker",
       ],
-      swiftSettings: settings),
-    .target(name: "CArguments"),
+      path: "Sources/Bindings/LibSharedBreaker", swiftSettings: settings),
+    .target(name: "CArguments", path: "Sources/Command/CArguments"),
     // What cbctl and cbrelay share.
     .target(
       name: "ProgramKit", dependencies: ["CArguments", "JSONText", "SharedBreaker"],
-      swiftSettings: settings),
+      path: "Sources/Command/ProgramKit", swiftSettings: settings),
     .target(
       name: "ControlKit",
       dependencies: ["BreakerDocuments", "ProgramKit", "SharedBreaker"],
+      path: "Sources/Command/ControlKit", swiftSettings: settings),
+    .executableTarget(
+      name: "cbctl", dependencies: ["ControlKit"], path: "Sources/Command/cbctl",
       swiftSettings: settings),
-    .executableTarget(name: "cbctl", dependencies: ["ControlKit"], swiftSettings: settings),
     // Without pkg-config: hiredis names a flag there that the package manager warns about.
-    .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
-    .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(
+      name: "CHiredis", path: "Sources/Fleet/CHiredis", providers: [.apt(["libhiredis-dev"])]),
+    .systemLibrary(
+      name: "COpenSSL", path: "Sources/Fleet/COpenSSL", pkgConfig: "openssl",
+      providers: [.apt(["libssl-dev"])]),
     .target(
       name: "BreakerRelay",
       dependencies: ["CHiredis", "COpenSSL", "JSONText", "ProgramKit", "SharedBreaker"],
-      swiftSettings: settings),
-    .executableTarget(name: "cbrelay", dependencies: ["BreakerRelay"], swiftSettings: settings),
+      path: "Sources/Fleet/BreakerRelay", swiftSettings: settings),
     .executableTarget(
-      name: "demo-worker", dependencies: ["SharedBreaker"], path: "Sources/DemoWorker",
+      name: "cbrelay", dependencies: ["BreakerRelay"], path: "Sources/Fleet/cbrelay",
+      swiftSettings: settings),
+    .executableTarget(
+      name: "demo-worker", dependencies: ["SharedBreaker"], path: "Sources/Examples/DemoWorker",
       swiftSettings: settings),
     .executableTarget(
       name: "worker-pool", dependencies: ["SharedBreaker"], path: "Sources/Examples/WorkerPool",
@@ -84,30 +95,30 @@ let package = Package(
 
     .target(
       name: "TestSupport", dependencies: ["SharedBreaker", "BreakerStore", "CSQLite", "TestShim"],
-      path: "Tests/Support", swiftSettings: settings),
-    .target(name: "TestShim", dependencies: ["CSQLite"], path: "Tests/Shim"),
+      path: "Tests/Support/Support", swiftSettings: settings),
+    .target(name: "TestShim", dependencies: ["CSQLite"], path: "Tests/Support/Shim"),
     .executableTarget(
       name: "puppet",
       dependencies: ["SharedBreaker", "BreakerStore", "ProgramKit", "TestSupport", "TestShim"],
-      path: "Tests/Puppet", exclude: ["README.md"], swiftSettings: settings),
+      path: "Tests/Evidence/Puppet", exclude: ["README.md"], swiftSettings: settings),
     .executableTarget(
-      name: "environments", dependencies: ["TestSupport"], path: "Tests/Environments",
+      name: "environments", dependencies: ["TestSupport"], path: "Tests/Evidence/Environments",
       exclude: ["README.md"], swiftSettings: settings),
-    .target(name: "FaultShim", dependencies: ["CSQLite"], path: "Tests/FaultShim"),
+    .target(name: "FaultShim", dependencies: ["CSQLite"], path: "Tests/Evidence/FaultShim"),
     .executableTarget(
       name: "fault-player",
       dependencies: ["SharedBreaker", "BreakerStore", "TestSupport", "FaultShim"],
-      path: "Tests/FaultPlayer", swiftSettings: settings),
-    .target(name: "BenchShim", path: "Tests/BenchShim"),
-    .target(name: "BenchReport", path: "Tests/BenchReport", swiftSettings: settings),
+      path: "Tests/Evidence/FaultPlayer", swiftSettings: settings),
+    .target(name: "BenchShim", path: "Tests/Bench/BenchShim"),
+    .target(name: "BenchReport", path: "Tests/Bench/BenchReport", swiftSettings: settings),
     .executableTarget(
       name: "bench",
       dependencies: [
         "SharedBreaker", "CSQLite", "TestSupport", "TestShim", "BenchShim", "BenchReport",
       ],
-      path: "Tests/Bench", exclude: ["README.md"], swiftSettings: settings),
+      path: "Tests/Bench/Bench", exclude: ["README.md"], swiftSettings: settings),
     .target(
-      name: "TortureReferee", dependencies: ["TestSupport"], path: "Tests/TortureReferee",
+      name: "TortureReferee", dependencies: ["TestSupport"], path: "Tests/Evidence/TortureReferee",
       swiftSettings: settings),
     .executableTarget(
       name: "torture",
@@ -115,68 +126,72 @@ let package = Package(
         "BreakerCore", "BreakerStore", "ControlKit", "SharedBreaker", "TestShim", "TestSupport",
         "TortureReferee",
       ],
-      path: "Tests/Torture", exclude: ["README.md"], swiftSettings: settings),
+      path: "Tests/Evidence/Torture", exclude: ["README.md"], swiftSettings: settings),
     .executableTarget(
       name: "fleet-simulation", dependencies: ["BreakerCore", "TestSupport"],
-      path: "Tests/FleetSimulation", swiftSettings: settings),
+      path: "Tests/Evidence/FleetSimulation", swiftSettings: settings),
     .executableTarget(
       name: "fleet-torture",
       dependencies: [
         "BreakerStore", "ProgramKit", "SharedBreaker", "TestSupport", "TortureReferee",
       ],
-      path: "Tests/FleetTorture", exclude: ["skew.c"], swiftSettings: settings),
+      path: "Tests/Evidence/FleetTorture", exclude: ["skew.c"], swiftSettings: settings),
     .executableTarget(
       name: "limit-torture",
       dependencies: ["BreakerStore", "SharedBreaker", "TestShim", "TestSupport", "TortureReferee"],
-      path: "Tests/LimitTorture", exclude: ["client.c", "client.py"], swiftSettings: settings),
-    .testTarget(
-      name: "TortureTests", dependencies: ["SharedBreaker", "TortureReferee"],
+      path: "Tests/Evidence/LimitTorture", exclude: ["client.c", "client.py"],
       swiftSettings: settings),
     .testTarget(
-      name: "BenchReportTests", dependencies: ["BenchReport"], swiftSettings: settings),
+      name: "TortureTests", dependencies: ["SharedBreaker", "TortureReferee"],
+      path: "Tests/Evidence/TortureTests", swiftSettings: settings),
     .testTarget(
-      name: "BreakerCoreTests", dependencies: ["BreakerCore"], swiftSettings: settings),
+      name: "BenchReportTests", dependencies: ["BenchReport"], path: "Tests/Bench/BenchReportTests",
+      swiftSettings: settings),
+    .testTarget(
+      name: "BreakerCoreTests", dependencies: ["BreakerCore"],
+      path: "Tests/Breaker/BreakerCoreTests", swiftSettings: settings),
     .testTarget(
       name: "BreakerStoreTests",
       dependencies: [
         "BreakerCore", "BreakerStore", "SharedBreaker", "TestSupport", "puppet", "cbctl",
       ],
-      swiftSettings: settings),
+      path: "Tests/Breaker/BreakerStoreTests", swiftSettings: settings),
     .testTarget(
       name: "SharedBreakerTests",
       dependencies: [
         "BreakerCore", "BreakerStore", "SharedBreaker", "SharedBreakerTesting", "TestSupport",
         "puppet",
       ],
-      swiftSettings: settings),
+      path: "Tests/Breaker/SharedBreakerTests", swiftSettings: settings),
     .testTarget(
       name: "LibSharedBreakerTests",
       dependencies: ["CSharedBreaker", "LibSharedBreaker", "SharedBreaker", "TestSupport"],
-      swiftSettings: settings),
+      path: "Tests/Bindings/LibSharedBreakerTests", swiftSettings: settings),
     .testTarget(
-      name: "FaultTests", dependencies: ["TestSupport", "fault-player"], swiftSettings: settings),
+      name: "FaultTests", dependencies: ["TestSupport", "fault-player"],
+      path: "Tests/Evidence/FaultTests", swiftSettings: settings),
     .testTarget(
       name: "CallTests",
       dependencies: ["SharedBreaker", "SharedBreakerTesting", "TestShim", "TestSupport"],
-      swiftSettings: settings),
+      path: "Tests/Breaker/CallTests", swiftSettings: settings),
     .testTarget(
       name: "ControlKitTests",
       dependencies: [
         "BreakerDocuments", "ControlKit", "ProgramKit", "SharedBreaker", "BreakerStore",
         "BreakerCore", "TestSupport", "TestShim", "cbctl",
       ],
-      exclude: ["Snapshots"], swiftSettings: settings),
+      path: "Tests/Command/ControlKitTests", exclude: ["Snapshots"], swiftSettings: settings),
     .testTarget(
       name: "BreakerRelayTests",
       dependencies: ["BreakerRelay", "SharedBreaker", "TestSupport", "cbrelay"],
-      swiftSettings: settings),
+      path: "Tests/Fleet/BreakerRelayTests", swiftSettings: settings),
     .testTarget(
       name: "CommandLineTests",
       dependencies: [
         "SharedBreaker", "TestSupport", "bench", "cbctl", "fleet-simulation", "prefork",
         "queue-consumer", "url-fetch", "worker-pool",
       ],
-      swiftSettings: settings),
+      path: "Tests/Command/CommandLineTests", swiftSettings: settings),
   ],
   cLanguageStandard: .c11
 )
@@ -190,10 +205,10 @@ let fuzzDependencies: [Target.Dependency] = [
 package.targets.append(
   Context.environment["SHARED_BREAKER_FUZZ"] == nil
     ? .testTarget(
-      name: "FuzzTests", dependencies: fuzzDependencies, path: "Tests/Fuzz",
+      name: "FuzzTests", dependencies: fuzzDependencies, path: "Tests/Evidence/Fuzz",
       exclude: ["Corpus", "Dictionaries"], swiftSettings: settings)
     : .executableTarget(
-      name: "fuzz", dependencies: fuzzDependencies, path: "Tests/Fuzz",
+      name: "fuzz", dependencies: fuzzDependencies, path: "Tests/Evidence/Fuzz",
       exclude: ["Corpus", "Dictionaries", "CorpusTests.swift"], swiftSettings: settings))
 
 // A script can ask for a part of the tests, with their dependencies. Building the others would take
