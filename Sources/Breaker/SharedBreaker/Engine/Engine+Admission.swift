@@ -46,7 +46,7 @@ extension Engine {
   /// The owner of a request as a lease in the store names it.
   private func leaseOwner(of request: Request) -> ProcessIdentity? {
     switch request.owner {
-    // Rule of order 23: the lifeline is held before the lease is written.
+    // Rule of order 25: the lifeline is held before the lease is written.
     case .caller: claimant()
     case .token(let process): process
     }

@@ -12,7 +12,7 @@ public import Synchronization
 /// `Engine+Reporting` takes their outcomes, `Engine+Store` reads and writes the store for both, and
 /// `Engine+Rounds` writes what is left once a second.
 ///
-/// CONTRIBUTING.md lists what has to come before what, under "Rules of order"; comments refer to these
+/// `RulesOfOrder.md`, beside the modules of this ring, lists what has to come before what; comments refer to its
 /// rules by number.
 @usableFromInline @safe final class Engine: Sendable {
   let storage: any BreakerStorage
