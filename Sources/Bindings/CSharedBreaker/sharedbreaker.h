@@ -90,7 +90,7 @@ extern "C" {
 
 /* The version of this interface. It is raised when something is added, and nothing is ever taken away
  * or changed within libsharedbreaker.so.1. */
-#define SB_ABI_VERSION 4
+#define SB_ABI_VERSION 1
 
 /* The length of a text that ends at its first zero byte. */
 #define SB_NUL (-1)

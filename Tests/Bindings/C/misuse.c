@@ -156,7 +156,7 @@ static void other_texts(sb_store *store) {
   CHECK_CODE(SB_ERR_ARGUMENT, sb_history(store, NULL, 0, 0, 0, &json, &length, &last));
   CHECK_CODE(SB_ERR_ARGUMENT, sb_history(store, NULL, 0, 0, 5, &json, &length, NULL));
   CHECK_CODE(SB_ERR_TEXT, sb_list(store, "\xff", 1, &json, &length));
-  CHECK_CODE(SB_ERR_TOKEN, sb_token_report(store, "cb2.x", SB_NUL, SB_SUCCESS, NULL));
+  CHECK_CODE(SB_ERR_TOKEN, sb_token_report(store, "cb1.x", SB_NUL, SB_SUCCESS, NULL));
   CHECK_CODE(SB_ERR_ARGUMENT, sb_token_report(store, NULL, 0, SB_SUCCESS, NULL));
   rejection.state = 17;
   CHECK_CODE(SB_ERR_ARGUMENT, sb_rejection_text(breaker, &rejection, &json, &length));

@@ -63,31 +63,6 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `the changes since a revision are found in a file of the first version too`() throws {
-    let directory = try TemporaryDirectory()
-    let path = directory.file("breakers.db")
-    let first = Migration.all[0]
-    _ = try Holder(path, first.sql)
-    try Database.rows(
-      path,
-      """
-      PRAGMA journal_mode=WAL;
-      INSERT INTO migration VALUES (1, '\(first.name)', \(first.checksum), 0);
-      INSERT INTO store (id, identity, created_at_ms) VALUES (1, 7, 0);
-      INSERT INTO breaker (name, revision) VALUES ('early', 3), ('late', 700), ('later', 701);
-      PRAGMA application_id=\(Migrator.applicationID); PRAGMA user_version=1
-      """)
-    let storage = SQLiteStorage(path: path, program: "test")
-    #expect(try storage.changes(since: 650).breakers.map(\.name).sorted() == ["late", "later"])
-    #expect(try storage.changes(since: 0).breakers.count == 3)
-    let transacted = try storage.transact("early", orCreate: false, wait: .usual) { draft in
-      draft.breaker.record.totals.failures += 1
-    }
-    #expect(transacted?.breaker.revision == 702)
-    #expect(try storage.changes(since: 701).breakers.map(\.name) == ["early"])
-  }
-
-  @Test(.timeLimit(.minutes(60)))
   func `a store has small pages, and its log stays short through thousands of changes`() throws {
     let directory = try TemporaryDirectory()
     let storage = SQLiteStorage(path: directory.store, program: "test")

@@ -45,6 +45,14 @@ import Testing
     }
   }
 
+  @Test func `the guide on compatibility names the version of the tables`() throws {
+    let root = #filePath.split(separator: "/").dropLast(4).map { "/\($0)" }.joined()
+    let guide = try Files.read(
+      root + "/Sources/Breaker/SharedBreaker/SharedBreaker.docc/Compatibility.md")
+    let rows = String(decoding: guide, as: UTF8.self).matches(of: #/\n\| ([0-9]+) \| [0-9.]+ \|/#)
+    #expect(rows.last.flatMap { Int64($0.1) } == Migrator.version)
+  }
+
   @Test func `the library holds each migration of the folder once, in order`() throws {
     let names = Migration.all.map(\.name)
     #expect(names == names.sorted())

@@ -102,7 +102,7 @@ import Testing
     #expect(try before.ask("trip") == "ok")
     stage.clock.advance(by: .seconds(30))
     // This slot is not freed when a process ends.
-    #expect(try before.ask("token").hasPrefix("cb2."))
+    #expect(try before.ask("token").hasPrefix("cb1."))
     before.kill()
     stage.clock.reboot()
     let after = try stage.puppet()

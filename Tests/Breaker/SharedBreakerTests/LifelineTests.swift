@@ -93,7 +93,7 @@ import Testing
     throws
   {
     let (stage, puppets) = try dueForProbe(1)
-    #expect(try puppets[0].ask("token \(puppets[0].pid)").hasPrefix("cb2."))
+    #expect(try puppets[0].ask("token \(puppets[0].pid)").hasPrefix("cb1."))
     #expect(
       try Database.value(stage.store, "SELECT lifeline IS NULL AND pid > 0 FROM lease") == "1")
   }

@@ -32,7 +32,7 @@ import Testing
     let (stage, puppets) = try dueForProbe(2)
     let (prober, other) = (puppets[0], puppets[1])
     let token = try prober.ask("token \(prober.pid)")
-    #expect(token.hasPrefix("cb2."))
+    #expect(token.hasPrefix("cb1."))
     #expect(try other.ask("acquire").hasPrefix("rejected half_open"))
     prober.kill()
     // The token is refused before the slot goes to another process, and after.

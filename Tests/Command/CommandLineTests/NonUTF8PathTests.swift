@@ -15,7 +15,7 @@ import Testing
   {
     let commands = [
       "status", "init", "doctor", "doctor --repair", "policy q", "trip q", "watch",
-      "history --follow", "acquire q", "report cb2.1.1.1.0.0.q success",
+      "history --follow", "acquire q", "report cb1.1.1.1.0.0.q success",
     ]
     for command in commands {
       let result = try cbctl(command + store)

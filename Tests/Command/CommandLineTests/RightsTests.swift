@@ -52,7 +52,7 @@ struct RightsTests {
     try set(0o000, 0o000)
     defer { try? set(0o600, 0o700) }
     let all = Self.asking + Self.changing + ["acquire api", "watch", "history --follow"]
-    for command in all + ["report cb2.1.1.1.0.0.api success"] {
+    for command in all + ["report cb1.1.1.1.0.0.api success"] {
       let result = try cbctl(command)
       #expect(result.code == 69, "\(command)")
       #expect(result.output.isEmpty, "\(command)")

@@ -8,7 +8,7 @@ struct StoreCommandTests {
   @Test(arguments: [
     ["status"], ["status", "x"], ["show", "x"], ["history"], ["check", "x"], ["reset", "x"],
     ["reset", "--all"], ["force", "x", "automatic"], ["policy", "x"], ["delete", "x"],
-    ["policy", "x", "--unset", "jitter"], ["report", "cb2.1.1.1.0.0.x", "success"],
+    ["policy", "x", "--unset", "jitter"], ["report", "cb1.1.1.1.0.0.x", "success"],
   ])
   func `a command that needs a store ends with 69 without one and creates none`(words: [String]) {
     let bench = Bench()

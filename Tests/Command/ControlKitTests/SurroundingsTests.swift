@@ -10,7 +10,7 @@ struct SurroundingsTests {
     (["watch"], 0), (["wait", "pay", "--state", "open"], 0), (["check", "pay"], 75),
     (["policy", "pay"], 0), (["reset", "pay"], 0), (["trip", "pay"], 0),
     (["force", "pay", "observe"], 0), (["acquire", "pay"], 75),
-    (["report", "cb2.1.1.1.0.0.pay", "success"], 0), (["run", "pay", "--", "true"], 75),
+    (["report", "cb1.1.1.1.0.0.pay", "success"], 0), (["run", "pay", "--", "true"], 75),
     (["delete", "pay", "--force"], 0), (["prune", "--idle", "1d"], 0), (["export"], 0),
     (["page"], 0), (["metrics"], 0), (["doctor"], 0), (["completion", "bash"], 0), (["init"], 0),
     (["help"], 0), (["--version"], 0),

@@ -16,16 +16,17 @@ enum OlderStore {
       PRAGMA journal_mode = WAL; BEGIN; \(String(decoding: tables, as: UTF8.self))
       INSERT INTO migration VALUES (1, '0001_create_breakers.sql', 0, 0);
       INSERT INTO store (id, identity, created_at_ms) VALUES (1, 42, 0);
-      INSERT INTO breaker (name, revision, consecutive_failures, failures)
-        VALUES ('api', 70, 1, 3), ('other', 7, 0, 0);
-      INSERT INTO event VALUES (1, 0, 'api', 2, 'open', 'closed', NULL, 1, 'older');
+      INSERT INTO breaker (name, revision, era, consecutive_failures, failures)
+        VALUES ('api', 70, 1, 1, 3), ('other', 7, 0, 0, 0);
+      INSERT INTO event (id, at_ms, name, kind, from_word, to_word, pid, program)
+        VALUES (1, 0, 'api', 2, 'open', 'closed', 1, 'older');
       PRAGMA application_id = \(0x5342_524B); PRAGMA user_version = 1; COMMIT;
       """)
   }
 
   /// The contents of a store that has not been migrated yet; nil if it has.
   static func contents(_ path: String) throws -> String? {
-    let isCurrent = "SELECT count(*) FROM sqlite_schema WHERE name = 'hook'"
+    let isCurrent = "SELECT count(*) FROM sqlite_schema WHERE name = 'fleet'"
     if try Database.value(path, isCurrent) != "0" { return nil }
     let schema = try Database.rows(
       path,

@@ -9,7 +9,7 @@ internal import Glibc
 enum SlotFile {
   static let kind = SharedFile.Kind(
     // "SBSLOTS" and a zero.
-    suffix: "-slots", magic: 0x5342_534C_4F54_5300, layout: 2, bytesOfHeader: 3 * largestPage)
+    suffix: "-slots", magic: 0x5342_534C_4F54_5300, layout: 1, bytesOfHeader: 3 * largestPage)
 
   /// Each part that is mapped begins at a multiple of the largest page that a processor may have.
   private static let largestPage = 65_536

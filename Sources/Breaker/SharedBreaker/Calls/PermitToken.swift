@@ -50,7 +50,7 @@ public struct PermitToken: Sendable, Hashable {
 }
 
 extension PermitToken: LosslessStringConvertible {
-  private static let version = "cb2"
+  private static let version = "cb1"
 
   /// The token as text, which `PermitToken(_:)` reads.
   public var description: String {

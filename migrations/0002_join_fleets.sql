@@ -12,7 +12,8 @@ CREATE TABLE fleet (
   entry TEXT,
   is_connected INTEGER NOT NULL DEFAULT 0,      -- what the relay noted last
   changed_at_ms INTEGER,
-  problem TEXT
+  problem TEXT,
+  withdrawals INTEGER NOT NULL DEFAULT 0        -- how often operators took commands back
 ) STRICT;
 
 -- The latest command about each aspect of a breaker. It names breakers, so that it outlives them.
@@ -23,11 +24,16 @@ CREATE TABLE fleet_command (
   host TEXT NOT NULL,                           -- or else the one of the host with the greater name
   action TEXT NOT NULL,                         -- 'trip', 'reset', 'force' or 'policy'
   mode INTEGER,
-  length_ns INTEGER,                            -- how long a trip or a mode lasts; NULL if nobody said
+  length_ns INTEGER,                            -- how long a trip or a mode lasts; NULL if it was not said
   policy_set TEXT,                              -- as 'open-for=1m probes=2'
   policy_unset TEXT,                            -- as 'max-failures jitter'
   reason TEXT,
   author TEXT NOT NULL,
+  verified_user TEXT,                           -- whom the relay of its host has seen giving it; NULL if no user
+  is_proven INTEGER,                            -- whether a key of the fleet proves that
+  seals TEXT,                                   -- what proves that the relay of its host told it, as
+                                                -- 'mode=1700000000000:0123456789abcdef:...'; NULL without a key, and
+                                                -- for a command that was given here
   boot INTEGER NOT NULL,                        -- the boot that the next one belongs to
   given_at_ns INTEGER NOT NULL,                 -- when it was given, on this host's clocks
   given_at_ms INTEGER NOT NULL,
@@ -48,18 +54,15 @@ CREATE TABLE fleet_outbox (
   policy_unset TEXT,
   reason TEXT,
   author TEXT NOT NULL,
+  verified_user TEXT,
+  is_proven INTEGER,
+  seals TEXT,
   boot INTEGER NOT NULL,
   given_at_ns INTEGER NOT NULL,
-  given_at_ms INTEGER NOT NULL
+  given_at_ms INTEGER NOT NULL,
+  refusal TEXT                                  -- why the relay could not publish it; NULL as long as none is known
 ) STRICT;
 
--- When other hosts last made the breaker half-open, on the clock of the row's boot.
-ALTER TABLE breaker ADD COLUMN suspected_at_ns INTEGER;
-
--- Whether an operator, or a failure that named its time, has set the open time, so that no other host ends
--- it. Nobody has noted it for those that are open now, so theirs stay as they are.
-ALTER TABLE breaker ADD COLUMN is_open_time_named INTEGER NOT NULL DEFAULT 0;
-UPDATE breaker SET is_open_time_named = 1 WHERE state = 1;
-
--- The host of the fleet that a change came from; NULL for this host.
-ALTER TABLE event ADD COLUMN origin TEXT;
+-- Many commands may wait while a host cannot reach the others, and each new one looks for those that it overtakes.
+CREATE INDEX fleet_outbox_breaker ON fleet_outbox (breaker);
+CREATE INDEX fleet_outbox_refused ON fleet_outbox (id) WHERE refusal IS NOT NULL;
