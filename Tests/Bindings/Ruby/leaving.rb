@@ -1,7 +1,7 @@
 # Tests the class of the Ruby guide: how each way to leave a block counts, and that no exception of another
 # thread comes between a permit and its report.
 #
-#   ruby -w Tests/Bindings/C/ruby/leaving.rb CLASS STORE
+#   ruby -w Tests/Bindings/Ruby/leaving.rb CLASS STORE
 require "json"
 require File.expand_path(ARGV.fetch(0))
 

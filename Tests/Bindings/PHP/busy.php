@@ -2,7 +2,7 @@
 declare(strict_types=1);
 // Tests the class of the PHP guide: the calls of all processes count, and a rejection says that there is no room.
 //
-//   php Tests/Bindings/C/php/busy.php CLASS STORE
+//   php Tests/Bindings/PHP/busy.php CLASS STORE
 
 require $argv[1];
 

@@ -1,0 +1,128 @@
+<?php
+declare(strict_types=1);
+
+/** A breaker that all processes of the host share. */
+final class SharedBreaker
+{
+    /** Below /usr/local if scripts/install has installed the library. */
+    private const HEADER = '/usr/share/sharedbreaker/ffi-1.h';
+
+    private static ?FFI $c = null;
+
+    /** The calls of this request that are under way. */
+    private static array $calls = [];
+
+    private function __construct(private readonly FFI\CData $breaker)
+    {
+    }
+
+    /** The breaker of a name; this process opens its store once, for all requests. */
+    public static function get(string $name, ?string $policy = null, ?string $path = null): self
+    {
+        $c = self::c();
+        $breaker = $c->new('sb_breaker *');
+        self::check($c->sb_shared_breaker(
+            $path, strlen($path ?? ''), null, $name, strlen($name), $policy, strlen($policy ?? ''),
+            FFI::addr($breaker), null));
+        return new self($breaker);
+    }
+
+    /** The same breaker for calls that take several units of its limit, or that wait behind all others. */
+    public function claiming(int $units, bool $background = false): self
+    {
+        $c = self::c();
+        $claiming = $c->new('sb_breaker *');
+        $flags = $background ? $c->SB_BACKGROUND : 0;
+        self::check($c->sb_breaker_claiming($this->breaker, $units, $flags, FFI::addr($claiming)));
+        return new self($claiming);
+    }
+
+    /** Runs a function if the breaker permits it. An exception of the function is a failure. */
+    public function run(callable $work): mixed
+    {
+        $c = self::c();
+        $permit = $c->new('sb_permit');
+        $permit->size = FFI::sizeof($permit);
+        $rejection = $c->new('sb_rejection');
+        $rejection->size = FFI::sizeof($rejection);
+        // What the function calls is inside of this call, and needs no room of its own under a limit.
+        $code = $c->sb_enter($this->breaker, FFI::addr($permit), FFI::addr($rejection), $c->SB_SURROUND);
+        if ($code === $c->SB_REJECTED) {
+            throw new BreakerRejected($rejection->retry_after_ns, $rejection->cause === $c->SB_CAUSE_BUSY);
+        }
+        self::check($code);
+        $call = spl_object_id($permit);
+        self::$calls[$call] = [$this, $permit];
+        try {
+            $result = $work();
+        } catch (Throwable $error) {
+            $this->leave($permit, $c->SB_FAILURE, $error::class . ': ' . $error->getMessage());
+            throw $error;
+        } finally {
+            unset(self::$calls[$call]);
+        }
+        $this->leave($permit, $c->SB_SUCCESS);
+        return $result;
+    }
+
+    private function leave(FFI\CData $permit, int $outcome, string $text = ''): void
+    {
+        $c = self::c();
+        $details = $c->new('sb_details');
+        $details->size = FFI::sizeof($details);
+        if ($text !== '') {
+            $bytes = $c->new('char[' . strlen($text) . ']');
+            FFI::memcpy($bytes, $text, strlen($text));
+            $details->error = $c->cast('char *', FFI::addr($bytes));
+            $details->error_length = strlen($text);
+        }
+        self::check($c->sb_leave($this->breaker, FFI::addr($permit), $outcome, FFI::addr($details), 0));
+    }
+
+    /** Ends the calls that a fatal error has ended, such as a time limit: those failed. exit() says nothing. */
+    private static function leaveAll(): void
+    {
+        $error = error_get_last();
+        $isFatal = $error !== null && ($error['type'] & (E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR)) !== 0;
+        foreach (self::$calls as [$breaker, $permit]) {
+            if ($isFatal) {
+                $breaker->leave($permit, self::c()->SB_FAILURE, $error['message']);
+            } else {
+                $breaker->leave($permit, self::c()->SB_IGNORED);
+            }
+        }
+        self::$calls = [];
+    }
+
+    /** The library: as it was preloaded, or else loaded now, which only the command line may do. */
+    private static function c(): FFI
+    {
+        if (self::$c === null) {
+            try {
+                self::$c = FFI::scope('sharedbreaker');
+            } catch (FFI\Exception) {
+                self::$c = FFI::load(self::HEADER);
+            }
+            register_shutdown_function(self::leaveAll(...));
+        }
+        return self::$c;
+    }
+
+    private static function check(int $code): void
+    {
+        if ($code < 0) {
+            throw new RuntimeException(self::c()->sb_error_text());
+        }
+    }
+}
+
+final class BreakerRejected extends RuntimeException
+{
+    /** With $isBusy, the breaker permits calls, but has no room for another one. */
+    public function __construct(
+        public readonly int $retryAfterNanoseconds,
+        public readonly bool $isBusy = false,
+    ) {
+        parent::__construct($isBusy ? 'there is no room for another call' : 'the breaker rejects calls');
+    }
+}
