@@ -7,7 +7,7 @@ import Testing
 
 /// What the header says, compared with what the library does.
 ///
-/// The compiler compares each function with its declaration, and `scripts/test-library` compares the
+/// The compiler compares each function with its declaration, and `scripts/checks/test-library` compares the
 /// declarations with what the shipped library exports.
 @Suite struct HeaderTests {
   private let header: String

@@ -1,6 +1,6 @@
 """Measures what calls through a breaker cost, beside their floors and peers, in one run.
 
-    scripts/bench-python [--quick]
+    scripts/parts/bench-python [--quick]
 
 Each figure is the least of several rounds, in nanoseconds unless its name says otherwise: what is measured
 takes that long where nothing else uses the processor.

@@ -7,12 +7,14 @@ import Testing
   private static let folder =
     "/" + #filePath.split(separator: "/").dropLast(4).joined(separator: "/") + "/scripts"
 
-  /// The names of the programs among the scripts; the clang among them answers for itself.
-  static let scripts = Files.names(in: folder).filter { name in
+  /// The paths of the programs among the scripts; the clang among them answers for itself.
+  static let scripts = ["", "checks/", "parts/"].flatMap { part in
+    Files.names(in: "\(folder)/\(part)").map { part + $0 }
+  }.filter { name in
     var status = stat()
     let code = unsafe stat("\(folder)/\(name)", &status)
     return code == 0 && status.st_mode & S_IFMT == S_IFREG && status.st_mode & S_IXUSR != 0
-      && name != "clang"
+      && name != "parts/clang"
   }
 
   @Test(arguments: scripts)
@@ -29,5 +31,8 @@ import Testing
     #expect(Set(Files.names(in: room.path)) == [".", ".."])
   }
 
-  @Test func `there are scripts to ask`() { #expect(Self.scripts.count > 25) }
+  @Test func `there are scripts to ask, few of them at the top`() {
+    #expect(Self.scripts.count > 25)
+    #expect(Self.scripts.count { !$0.contains("/") } <= 16)
+  }
 }

@@ -57,7 +57,7 @@ final class FleetPhase {
     let here = #filePath.split(separator: "/").dropLast().map { "/\($0)" }.joined()
     let shim = directory.file("skew.so")
     let words = ["-shared", "-fPIC", "-O1", "-o", shim, here + "/skew.c"]
-    _ = try Child.run(here + "/../../../scripts/clang", words)
+    _ = try Child.run(here + "/../../../scripts/parts/clang", words)
     return shim
   }
 

@@ -1,6 +1,6 @@
 # Answers --help for the script that reads this, with what that script says of itself at its top:
 #
-#   source "$(dirname "$0")/help.bash" "$@"
+#   source "$(dirname "$0")/../parts/help.bash" "$@"
 for word in "$@"; do
   if [ "$word" = --help ]; then
     sed -n '2,${/^#/!q; s/^# \{0,1\}//p}' "$0"

@@ -56,7 +56,7 @@ def package(name, its_version, licence, supplier, purl=None):
 
 
 swift = re.search(r"Swift version (\S+)", output("swift", "--version"))[1]
-archive = os.path.realpath(output("scripts/clang", "-print-file-name=libstdc++.a").strip())
+archive = os.path.realpath(output("scripts/parts/clang", "-print-file-name=libstdc++.a").strip())
 gcc_package = output("dpkg-query", "-S", archive).split(":")[0]
 gcc = debian(gcc_package)
 sqlite = debian("libsqlite3-dev")
