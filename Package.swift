@@ -117,32 +117,20 @@ let package = Package(
         "SharedBreaker", "CSQLite", "TestSupport", "TestShim", "BenchShim", "BenchReport",
       ],
       path: "Tests/Bench/Bench", exclude: ["README.md"], swiftSettings: settings),
-    .target(
-      name: "TortureReferee", dependencies: ["TestSupport"], path: "Tests/Evidence/TortureReferee",
-      swiftSettings: settings),
     .executableTarget(
       name: "torture",
       dependencies: [
-        "BreakerCore", "BreakerStore", "ControlKit", "SharedBreaker", "TestShim", "TestSupport",
-        "TortureReferee",
+        "BreakerCore", "BreakerStore", "ControlKit", "ProgramKit", "SharedBreaker", "TestShim",
+        "TestSupport",
       ],
-      path: "Tests/Evidence/Torture", exclude: ["README.md"], swiftSettings: settings),
+      path: "Tests/Evidence/Torture",
+      exclude: ["Fleet/skew.c", "Limits/client.c", "Limits/client.py", "README.md"],
+      swiftSettings: settings),
     .executableTarget(
       name: "fleet-simulation", dependencies: ["BreakerCore", "TestSupport"],
       path: "Tests/Evidence/FleetSimulation", swiftSettings: settings),
-    .executableTarget(
-      name: "fleet-torture",
-      dependencies: [
-        "BreakerStore", "ProgramKit", "SharedBreaker", "TestSupport", "TortureReferee",
-      ],
-      path: "Tests/Evidence/FleetTorture", exclude: ["skew.c"], swiftSettings: settings),
-    .executableTarget(
-      name: "limit-torture",
-      dependencies: ["BreakerStore", "SharedBreaker", "TestShim", "TestSupport", "TortureReferee"],
-      path: "Tests/Evidence/LimitTorture", exclude: ["client.c", "client.py"],
-      swiftSettings: settings),
     .testTarget(
-      name: "TortureTests", dependencies: ["SharedBreaker", "TortureReferee"],
+      name: "TortureTests", dependencies: ["SharedBreaker", "torture"],
       path: "Tests/Evidence/TortureTests", swiftSettings: settings),
     .testTarget(
       name: "BenchReportTests", dependencies: ["BenchReport"], path: "Tests/Bench/BenchReportTests",

@@ -1,5 +1,5 @@
 import Testing
-import TortureReferee
+@testable import torture
 
 /// The referee of a fleet, with histories that are made up.
 @Suite struct FleetRefereeTests {

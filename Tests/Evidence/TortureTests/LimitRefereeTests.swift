@@ -1,5 +1,5 @@
 import Testing
-import TortureReferee
+@testable import torture
 
 /// The referee of a limit, with calls that are made up.
 @Suite struct LimitRefereeTests {

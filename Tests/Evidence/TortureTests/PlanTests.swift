@@ -1,6 +1,6 @@
 import SharedBreaker
 import Testing
-import TortureReferee
+@testable import torture
 
 /// The plans of the torture.
 @Suite struct PlanTests {

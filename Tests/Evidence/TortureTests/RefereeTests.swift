@@ -1,5 +1,5 @@
 import Testing
-import TortureReferee
+@testable import torture
 
 /// The referee of the torture, with journals that are made up.
 @Suite struct RefereeTests {
