@@ -147,8 +147,8 @@ let package = Package(
     .testTarget(
       name: "SharedBreakerTests",
       dependencies: [
-        "BreakerCore", "BreakerStore", "SharedBreaker", "SharedBreakerTesting", "TestSupport",
-        "puppet",
+        "BreakerCore", "BreakerStore", "SharedBreaker", "SharedBreakerTesting", "TestShim",
+        "TestSupport", "puppet",
       ],
       path: "Tests/Breaker/SharedBreakerTests", swiftSettings: settings),
     .testTarget(
@@ -158,10 +158,6 @@ let package = Package(
     .testTarget(
       name: "FaultTests", dependencies: ["TestSupport", "fault-player"],
       path: "Tests/Evidence/FaultTests", swiftSettings: settings),
-    .testTarget(
-      name: "CallTests",
-      dependencies: ["SharedBreaker", "SharedBreakerTesting", "TestShim", "TestSupport"],
-      path: "Tests/Breaker/CallTests", swiftSettings: settings),
     .testTarget(
       name: "ControlKitTests",
       dependencies: [
@@ -205,9 +201,9 @@ let parts = [
   "core": ["BreakerCoreTests"],
   // For ThreadSanitizer, tests with threads. For AddressSanitizer, tests that use C memory or run
   // out of memory.
-  "thread": ["BreakerStoreTests", "SharedBreakerTests", "CallTests"],
+  "thread": ["BreakerStoreTests", "SharedBreakerTests"],
   "address": [
-    "BreakerStoreTests", "SharedBreakerTests", "CallTests", "FaultTests", "LibSharedBreakerTests",
+    "BreakerStoreTests", "SharedBreakerTests", "FaultTests", "LibSharedBreakerTests",
   ],
 ]
 if let part = Context.environment["SHARED_BREAKER_PART"] {

@@ -6,7 +6,7 @@ import Testing
 /// The examples of the guide "Testing Your Policy", exactly as the guide prints them.
 @Suite(.timeLimit(.minutes(60))) struct TestingGuideTests {
   @Test func `every example of the testing guide is in this file`() throws {
-    let root = #filePath.split(separator: "/").dropLast(4).joined(separator: "/")
+    let root = #filePath.split(separator: "/").dropLast(5).joined(separator: "/")
     let guide = try Self.text(
       "/\(root)/Sources/Breaker/SharedBreaker/SharedBreaker.docc/TestingYourPolicy.md")
     let tests = Self.lines(of: try Self.text(#filePath)).joined(separator: "\n")

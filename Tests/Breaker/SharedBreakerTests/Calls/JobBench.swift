@@ -37,7 +37,7 @@ struct JobBench {
 
   /// Waits until the journal has that many entries.
   func until(_ count: Int) async {
-    await CallTests.until { events.count >= count }
+    await SharedBreakerTests.until { events.count >= count }
   }
 
   private var seconds: Int64 { host.clock.now.offset.components.seconds }

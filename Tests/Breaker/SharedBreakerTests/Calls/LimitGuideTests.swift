@@ -10,12 +10,12 @@ import Testing
   }
 
   @Test func `every example of the guide to limits is in this file`() throws {
-    let root = #filePath.split(separator: "/").dropLast(4).joined(separator: "/")
+    let root = #filePath.split(separator: "/").dropLast(5).joined(separator: "/")
     func text(_ path: String) throws -> String {
       String(decoding: try Files.read("/\(root)/\(path)"), as: UTF8.self)
     }
     let guide = try text("Sources/Breaker/SharedBreaker/SharedBreaker.docc/SharingALimit.md")
-    let tests = Self.lines(of: try text("Tests/Breaker/CallTests/LimitGuideTests.swift"))
+    let tests = Self.lines(of: try text("Tests/Breaker/SharedBreakerTests/Calls/LimitGuideTests.swift"))
       .joined(separator: "\n")
     let examples = guide.split(separator: "```swift\n").dropFirst().compactMap {
       $0.split(separator: "```").first.map { Self.lines(of: String($0)) }
