@@ -110,11 +110,10 @@ let package = Package(
       dependencies: ["SharedBreaker", "BreakerStore", "TestSupport", "FaultShim"],
       path: "Tests/Evidence/FaultPlayer", swiftSettings: settings),
     .target(name: "BenchShim", path: "Tests/Bench/BenchShim"),
-    .target(name: "BenchReport", path: "Tests/Bench/BenchReport", swiftSettings: settings),
     .executableTarget(
       name: "bench",
       dependencies: [
-        "SharedBreaker", "CSQLite", "TestSupport", "TestShim", "BenchShim", "BenchReport",
+        "SharedBreaker", "CSQLite", "TestSupport", "TestShim", "BenchShim",
       ],
       path: "Tests/Bench/Bench", exclude: ["README.md"], swiftSettings: settings),
     .executableTarget(
@@ -132,9 +131,6 @@ let package = Package(
     .testTarget(
       name: "TortureTests", dependencies: ["SharedBreaker", "torture"],
       path: "Tests/Evidence/TortureTests", swiftSettings: settings),
-    .testTarget(
-      name: "BenchReportTests", dependencies: ["BenchReport"], path: "Tests/Bench/BenchReportTests",
-      swiftSettings: settings),
     .testTarget(
       name: "BreakerCoreTests", dependencies: ["BreakerCore"],
       path: "Tests/Breaker/BreakerCoreTests", swiftSettings: settings),

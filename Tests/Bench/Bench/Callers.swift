@@ -1,4 +1,3 @@
-import BenchReport
 import Glibc
 import SharedBreaker
 import Synchronization

@@ -1,4 +1,3 @@
-import BenchReport
 import BenchShim
 
 /// Calls whose instructions scripts/budgets counts.

@@ -1,4 +1,3 @@
-import BenchReport
 import Glibc
 
 /// Runs one call a number of times.
@@ -94,7 +93,7 @@ struct Stretch {
     }
     calls = batches.count * count
     mean = (now - begin) / Double(calls) * 1e9
-    median = BenchReport.median(batches)
+    median = bench.median(batches)
   }
 }
 

@@ -1,4 +1,3 @@
-import BenchReport
 
 extension Bench {
   /// What a call through a healthy breaker costs.

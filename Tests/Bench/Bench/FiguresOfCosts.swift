@@ -1,4 +1,3 @@
-import BenchReport
 
 extension Bench {
   /// What calls cost in system calls, allocations and commits.

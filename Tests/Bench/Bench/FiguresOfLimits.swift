@@ -1,4 +1,3 @@
-import BenchReport
 import BenchShim
 import Glibc
 import SharedBreaker

@@ -1,4 +1,3 @@
-import BenchReport
 
 extension Bench {
   /// Plots cost against the number of processes and of breakers; each point is a median of rounds.

@@ -1,4 +1,3 @@
-import BenchReport
 import TestSupport
 
 extension Bench {

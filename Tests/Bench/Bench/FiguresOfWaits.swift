@@ -1,4 +1,3 @@
-import BenchReport
 import SharedBreaker
 import TestSupport
 
@@ -16,7 +15,7 @@ extension Bench {
     }
     return [
       figure("caller freed after the deadline", .atMost(5)) {
-        BenchReport.median(try latest.renewed())
+        bench.median(try latest.renewed())
       },
       figure("caller freed after the deadline, the latest", nil) {
         try latest.same().max() ?? .nan

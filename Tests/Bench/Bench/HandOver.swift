@@ -1,4 +1,3 @@
-import BenchReport
 import BenchShim
 import SharedBreaker
 import TestSupport
@@ -33,7 +32,7 @@ enum HandOver: String {
     guard self == .futex || waited >= handed.count else {
       throw BenchError("\(handed.count) turns were handed over, but only \(waited) calls waited")
     }
-    return BenchReport.median(handed)
+    return bench.median(handed)
   }
 
   private func waits(in room: Room) throws -> Int {

@@ -1,4 +1,3 @@
-import BenchReport
 import Glibc
 
 /// The options of the command line.

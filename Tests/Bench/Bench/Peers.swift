@@ -1,4 +1,3 @@
-import BenchReport
 import TestSupport
 
 /// Other libraries' breakers, in a Python process that reads commands from standard input.

@@ -1,7 +1,6 @@
 // Measures what the library costs, and in the same run its floors and other libraries' breakers.
 // scripts/bench starts it, creates its room and removes it.
 
-import BenchReport
 import Glibc
 import TestSupport
 

@@ -1,24 +1,24 @@
-internal import Glibc
+import Glibc
 
 /// One line of a chart, from left to right.
-package struct PlotLine {
-  package var name: String
-  package var points: [(across: Double, up: Double)]
+struct PlotLine {
+  var name: String
+  var points: [(across: Double, up: Double)]
 
-  package init(name: String, points: [(Double, Double)]) {
+  init(name: String, points: [(Double, Double)]) {
     self.name = name
     self.points = points.map { (across: $0.0, up: $0.1) }
   }
 }
 
 /// A chart of lines with two logarithmic axes.
-package struct Chart {
-  package var title: String
-  package var across: String
-  package var up: String
-  package var lines: [PlotLine]
+struct Chart {
+  var title: String
+  var across: String
+  var up: String
+  var lines: [PlotLine]
 
-  package init(title: String, across: String, up: String, lines: [PlotLine]) {
+  init(title: String, across: String, up: String, lines: [PlotLine]) {
     self.title = title
     self.across = across
     self.up = up
@@ -27,11 +27,11 @@ package struct Chart {
 }
 
 /// Draws charts below one another in one SVG, for light and dark pages.
-package enum Plot {
+enum Plot {
   private static let size = (width: 860.0, height: 420.0)
   private static let frame = (left: 96.0, top: 52.0, right: 600.0, bottom: 352.0)
 
-  package static func svg(_ charts: [Chart]) -> String {
+  static func svg(_ charts: [Chart]) -> String {
     let height = size.height * Double(charts.count)
     let drawn = charts.enumerated().map { index, chart in
       "<g transform=\"translate(0 \(number(Double(index) * size.height)))\">\n\(draw(chart))</g>\n"

@@ -1,15 +1,15 @@
 /// What a row of the table measures.
-package struct Subject {
-  package var topic: String
-  package var name: String
-  package var unit: String
-  package var comparison: Comparison?
-  package var goal: Goal?
+struct Subject {
+  var topic: String
+  var name: String
+  var unit: String
+  var comparison: Comparison?
+  var goal: Goal?
 
   /// How one value of the row is measured.
-  package var samples: String
+  var samples: String
 
-  package init(
+  init(
     topic: String, name: String, unit: String, comparison: Comparison? = nil, goal: Goal? = nil,
     samples: String
   ) {
@@ -23,8 +23,8 @@ package struct Subject {
 }
 
 /// Another row of the same round that a row is measured against.
-package struct Comparison {
-  package enum Kind: String {
+struct Comparison {
+  enum Kind: String {
     /// This value minus the other.
     case difference
 
@@ -32,12 +32,12 @@ package struct Comparison {
     case ratio
   }
 
-  package var name: String
-  package var kind: Kind
+  var name: String
+  var kind: Kind
 
-  package static func over(_ name: String) -> Comparison { Self(name: name, kind: .difference) }
+  static func over(_ name: String) -> Comparison { Self(name: name, kind: .difference) }
 
-  package static func times(_ name: String) -> Comparison { Self(name: name, kind: .ratio) }
+  static func times(_ name: String) -> Comparison { Self(name: name, kind: .ratio) }
 
   func of(_ value: Double, _ floor: Double) -> Double {
     switch kind {
@@ -48,28 +48,28 @@ package struct Comparison {
 }
 
 /// The goal for the median of a row.
-package struct Goal {
-  package enum Side: String {
+struct Goal {
+  enum Side: String {
     case atMost = "<="
     case atLeast = ">="
   }
 
-  package var side: Side
-  package var limit: Double
+  var side: Side
+  var limit: Double
 
   /// Whether the goal is for the comparison, and not for the value itself.
-  package var isOfComparison: Bool
+  var isOfComparison: Bool
 
-  package static func atMost(_ limit: Double) -> Goal {
+  static func atMost(_ limit: Double) -> Goal {
     Self(side: .atMost, limit: limit, isOfComparison: false)
   }
 
-  package static func atLeast(_ limit: Double) -> Goal {
+  static func atLeast(_ limit: Double) -> Goal {
     Self(side: .atLeast, limit: limit, isOfComparison: false)
   }
 
   /// The same goal, for the comparison.
-  package var compared: Goal { Self(side: side, limit: limit, isOfComparison: true) }
+  var compared: Goal { Self(side: side, limit: limit, isOfComparison: true) }
 
   func isReached(by value: Double) -> Bool {
     switch side {
@@ -80,17 +80,17 @@ package struct Goal {
 }
 
 /// The values of one row over all rounds.
-package struct Series {
-  package var subject: Subject
-  package private(set) var values: [Double] = []
-  package private(set) var compared: [Double] = []
+struct Series {
+  var subject: Subject
+  private(set) var values: [Double] = []
+  private(set) var compared: [Double] = []
 
   /// The error that ended the measurements; nil if there was none.
-  package var trouble: String?
+  var trouble: String?
 
-  package init(_ subject: Subject) { self.subject = subject }
+  init(_ subject: Subject) { self.subject = subject }
 
-  package mutating func add(_ value: Double, floor: Double?) {
+  mutating func add(_ value: Double, floor: Double?) {
     values.append(value)
     if let comparison = subject.comparison, let floor {
       compared.append(comparison.of(value, floor))
@@ -98,7 +98,7 @@ package struct Series {
   }
 
   /// Whether the goal is reached; nil if there is no goal or no value.
-  package var isGoalReached: Bool? {
+  var isGoalReached: Bool? {
     guard let goal = subject.goal,
       let spread = Spread(goal.isOfComparison ? compared : values)
     else { return nil }

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BenchReport
+@testable import bench
 
 struct ReportTests {
   private static func series(_ goal: Goal, _ values: [(Double, floor: Double)]) -> Series {

@@ -1,11 +1,11 @@
 /// The least, the median and the greatest of several values.
-package struct Spread: Equatable {
-  package var least: Double
-  package var median: Double
-  package var greatest: Double
+struct Spread: Equatable {
+  var least: Double
+  var median: Double
+  var greatest: Double
 
   /// Creates a spread; nil if no value is finite.
-  package init?(_ values: [Double]) {
+  init?(_ values: [Double]) {
     let sorted = values.filter(\.isFinite).sorted()
     guard let least = sorted.first, let greatest = sorted.last else { return nil }
     self.least = least
@@ -17,11 +17,11 @@ package struct Spread: Equatable {
 }
 
 /// The median of several values; not a number if there are none.
-package func median(_ values: [Double]) -> Double { Spread(values)?.median ?? .nan }
+func median(_ values: [Double]) -> Double { Spread(values)?.median ?? .nan }
 
-package enum Digits {
+enum Digits {
   /// A number with three significant digits.
-  package static func short(_ value: Double) -> String {
+  static func short(_ value: Double) -> String {
     guard value.isFinite else { return "-" }
     let size = value.magnitude
     guard size < 1e15 else { return String(value) }
@@ -34,7 +34,7 @@ package enum Digits {
     value == value.rounded() ? fixed(value, 0) : value >= 0.1 ? fixed(value, 1) : "\(value)"
   }
 
-  package static func fixed(_ value: Double, _ places: Int) -> String {
+  static func fixed(_ value: Double, _ places: Int) -> String {
     var scale = 1.0
     for _ in 0..<places { scale *= 10 }
     let scaled = Int64((value.magnitude * scale).rounded())

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BenchReport
+@testable import bench
 
 struct PlotTests {
   private static func chart(_ points: [(Double, Double)]) -> Chart {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BenchReport
+@testable import bench
 
 struct StatisticsTests {
   @Test(

@@ -1,6 +1,6 @@
 /// The results as a table of text.
-package enum TextReport {
-  package static func table(_ series: [Series]) -> String {
+enum TextReport {
+  static func table(_ series: [Series]) -> String {
     let header = [
       "figure", "unit", "min", "median", "max", "against", "min", "median", "max", "reach",
       "reached", "values",
@@ -65,8 +65,8 @@ package enum TextReport {
 }
 
 /// The results as one JSON document, with every value of every round.
-package enum JSONReport {
-  package static func document(_ series: [Series], host: String) -> String {
+enum JSONReport {
+  static func document(_ series: [Series], host: String) -> String {
     "{\"host\":\(text(host)),\"figures\":[\n\(series.map(object).joined(separator: ",\n"))\n]}\n"
   }
 
