@@ -123,13 +123,13 @@ enum Role: String {
     case .neighbour: try Neighbour.run(in: Room(path: word(0)), rate: number(1), for: number(2))
     case .makes: try ManyBreakers.make(in: Room(path: word(0)), count: Int(number(1)))
     case .many: try ManyBreakers.run(in: Room(path: word(0)), count: Int(number(1)))
-    case .rests: try Memory.rest()
+    case .rests: try ResidentMemory.rest()
     case .forks: try ForkedCalls.run(in: Room(path: word(0)), count: Int(number(1)))
     case .frees: try LateFreeing.run(in: Room(path: word(0)))
     case .blocks:
       try BlockedCall.run(word(0), in: Room(path: word(1)), isWarm: word(2) == "1")
     case .waits: try IdleWaiters.run(in: Room(path: word(0)), for: number(1))
-    case .opens: try Memory.open(in: Room(path: word(0)))
+    case .opens: try ResidentMemory.open(in: Room(path: word(0)))
     case .hands:
       guard let way = HandOver(rawValue: word(0)) else { throw BenchError("no way '\(word(0))'") }
       try way.run(in: Room(path: word(1)), side: Int32(number(2)), count: Int(number(3)))

@@ -1,5 +1,4 @@
-
-extension Bench {
+extension Benchmark {
   /// What a call through a healthy breaker costs.
   func healthyFigures() throws -> [Figure] {
     let topic = "healthy call"
@@ -84,7 +83,7 @@ extension Bench {
   }
 }
 
-extension Bench {
+extension Benchmark {
   /// The costs that everything else includes.
   func floorFigures() throws -> [Figure] {
     let topic = "floors"

@@ -1,7 +1,7 @@
 import SharedBreaker
 import TestSupport
 
-extension Bench {
+extension Benchmark {
   /// What commands cost a script, beside the least that a process and reading a file cost.
   func commandFigures() throws -> [Figure] {
     let room = try room.inner("commands")

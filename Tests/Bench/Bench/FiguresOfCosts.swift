@@ -1,5 +1,4 @@
-
-extension Bench {
+extension Benchmark {
   /// What calls cost in system calls, allocations and commits.
   func costFigures() -> [Figure] {
     let kinds: [(Load, String)] = [

@@ -2,7 +2,7 @@ import Glibc
 import SharedBreaker
 import TestSupport
 
-extension Bench {
+extension Benchmark {
   /// What hosts of a fleet hear of each other, and what their relays cost.
   func fleetFigures() -> [Figure] {
     let fleet = Latest { try FleetRoom() }
@@ -109,7 +109,7 @@ extension Bench {
   }
 }
 
-extension Bench {
+extension Benchmark {
   /// What a relay costs that has no news.
   private func idleFigures(_ name: String, _ fleet: Latest<FleetRoom>) -> [Figure] {
     let idle = Latest { () throws -> (seconds: Double, megabytes: Double) in

@@ -2,7 +2,7 @@ import BenchShim
 import Glibc
 import SharedBreaker
 
-extension Bench {
+extension Benchmark {
   /// What a call under a limit costs, beside what else counts calls on a host.
   func limitFigures() throws -> [Figure] {
     let topic = "calls under a limit"

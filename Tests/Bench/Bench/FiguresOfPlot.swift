@@ -1,5 +1,4 @@
-
-extension Bench {
+extension Benchmark {
   /// Plots cost against the number of processes and of breakers; each point is a median of rounds.
   func plot() throws -> String {
     let processes = [1, 2, 4, 8, 16]

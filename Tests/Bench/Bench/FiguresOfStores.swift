@@ -1,6 +1,6 @@
 import TestSupport
 
-extension Bench {
+extension Benchmark {
   /// What a healthy call costs while another process keeps failing at another breaker of the store.
   func neighbourFigures() throws -> [Figure] {
     let topic = "healthy call beside a neighbour who fails"
@@ -96,13 +96,13 @@ extension Bench {
     }
     let ownFloor = "\(floor), its own memory"
     return [
-      figure(floor) { try Memory.megabytes(.rests, in: room).all },
+      figure(floor) { try ResidentMemory.megabytes(.rests, in: room).all },
       figure("program that uses a store", against: floor) {
-        try Memory.megabytes(.opens, in: room).all
+        try ResidentMemory.megabytes(.opens, in: room).all
       },
-      figure(ownFloor) { try Memory.megabytes(.rests, in: room).own },
+      figure(ownFloor) { try ResidentMemory.megabytes(.rests, in: room).own },
       figure("program that uses a store, its own memory", against: ownFloor) {
-        try Memory.megabytes(.opens, in: room).own
+        try ResidentMemory.megabytes(.opens, in: room).own
       },
     ]
   }

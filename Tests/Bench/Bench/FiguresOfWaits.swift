@@ -1,7 +1,7 @@
 import SharedBreaker
 import TestSupport
 
-extension Bench {
+extension Benchmark {
   /// How long after the deadline a caller continues if its work ignores the deadline.
   func timeoutFigures() throws -> [Figure] {
     let topic = "work that takes no notice of its timeout"

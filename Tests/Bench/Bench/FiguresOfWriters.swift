@@ -1,6 +1,6 @@
 import SharedBreaker
 
-extension Bench {
+extension Benchmark {
   /// What it costs one process to record a failed call.
   func failureFigures() throws -> [Figure] {
     let topic = "failed call"

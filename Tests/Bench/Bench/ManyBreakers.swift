@@ -52,9 +52,9 @@ enum ManyBreakers {
       let breaker = try store.breaker(name, onStoreFailure: .throw)
       try breaker.run {}
       breakers.append(breaker)
-      if index + 1 == few { before = try Memory.resident() }
+      if index + 1 == few { before = try ResidentMemory.resident() }
     }
-    let grown = Double(try Memory.resident() - before) / Double(max(1, count - few))
+    let grown = Double(try ResidentMemory.resident() - before) / Double(max(1, count - few))
     let objects = (0..<count).map { _ in Object() }
     let all = breakers
     let repetitions = max(1, 200_000 / count)

@@ -40,7 +40,7 @@ final class Peers {
   }
 }
 
-extension Bench {
+extension Benchmark {
   func peerFigures(_ topic: String, _ operation: Peers.Operation) -> [Figure] {
     guard let peers else { return [] }
     return peers.names.map { name in

@@ -9,7 +9,7 @@ let words = Array(CommandLine.arguments.dropFirst())
 do {
   if words.first == "child", words.count > 1, let role = Role(rawValue: words[1]) {
     try role.run(Array(words.dropFirst(2)))
-  } else if let options = Options(words) {
+  } else if let options = BenchOptions(words) {
     try run(options)
   } else {
     complain("usage: scripts/bench [--quick] [--json] [--only TEXT] [--plot FILE.svg]")
@@ -20,11 +20,11 @@ do {
   exit(1)
 }
 
-func run(_ options: Options) throws {
+func run(_ options: BenchOptions) throws {
   let scale = Scale(isQuick: options.isQuick)
   let room = Room(path: options.room)
   let peers = options.peers.flatMap { startPeers($0, options.peerScript, room) }
-  let bench = Bench(room: room, scale: scale, peers: peers)
+  let bench = Benchmark(room: room, scale: scale, peers: peers)
   let figures = try bench.figures().filter {
     options.topic.isEmpty || $0.subject.topic.contains(options.topic)
   }

@@ -5,7 +5,7 @@ import Testing
 
 /// Breakers that are exported from one store and imported into another.
 struct BackupTests {
-  private let bench = Bench()
+  private let bench = CommandBench()
 
   private func fill() {
     _ = bench("run", "open", "--max-failures", "1", "--open-for", "1m", "--", "sh", "-c", "exit 3")
@@ -15,7 +15,7 @@ struct BackupTests {
     _ = bench("run", "it's $HOME; x", "--", "true")
   }
 
-  private func export(_ bench: Bench) -> String {
+  private func export(_ bench: CommandBench) -> String {
     let path = "\(bench.folder)/export"
     Golden.write(bench("export").output, to: path)
     return path
@@ -32,7 +32,7 @@ struct BackupTests {
 
   @Test func `exported breakers are the same after an import`() {
     fill()
-    let other = Bench()
+    let other = CommandBench()
     let path = export(bench)
     let dry = other("import", path, "--dry-run")
     #expect(dry.output.split(separator: "\n").count == 4)
@@ -57,17 +57,17 @@ struct BackupTests {
   @Test func `an import subtracts the time since the export from the times that were left`() {
     fill()
     let path = export(bench)
-    let later = Bench()
+    let later = CommandBench()
     later.advance(by: 45_000)
     _ = later("import", path)
     #expect(later("check", "open").output == "rejected: open, retry in 15s\n")
-    let muchLater = Bench()
+    let muchLater = CommandBench()
     muchLater.advance(by: 86_400_000)
     _ = muchLater("import", path)
     #expect(muchLater("check", "open").output.hasPrefix("permitted: open, the next call is a"))
     #expect(muchLater("check", "forced").output == "permitted: closed\n")
     // A clock that was set back subtracts nothing.
-    let earlier = Bench()
+    let earlier = CommandBench()
     earlier.advance(by: -86_400_000)
     _ = earlier("import", path)
     #expect(earlier("check", "open").output == "rejected: open, retry in 1m\n")
@@ -76,7 +76,7 @@ struct BackupTests {
   @Test func `nothing is imported if one of the breakers already exists`() {
     fill()
     let path = export(bench)
-    let other = Bench()
+    let other = CommandBench()
     _ = other("policy", "set", "--set", "probes=9")
     let refused = other("import", path)
     #expect(refused.code == 1)

@@ -8,7 +8,7 @@ import Testing
   private static let composed = "caf\u{E9}"
   private static let decomposed = "cafe\u{301}"
 
-  private let bench = Bench()
+  private let bench = CommandBench()
 
   private func fill() {
     _ = bench("policy", Self.composed, "--set", "probes=2")
@@ -21,7 +21,7 @@ import Testing
     #expect(exported.split(separator: "\n").count == 2)
     let path = "\(bench.folder)/export"
     Golden.write(exported, to: path)
-    let other = Bench()
+    let other = CommandBench()
     let answer = other("import", path)
     #expect(answer.code == 0, "\(answer.errors)")
     #expect(other("export").output.utf8.elementsEqual(exported.utf8))
@@ -32,7 +32,7 @@ import Testing
     _ = bench("policy", Self.composed, "--set", "probes=2")
     let path = "\(bench.folder)/export"
     Golden.write(bench("export").output, to: path)
-    let other = Bench()
+    let other = CommandBench()
     _ = other("policy", Self.decomposed, "--set", "probes=3")
     #expect(other("import", path).output.utf8.elementsEqual("caf\u{E9}: created, closed\n".utf8))
   }
@@ -41,7 +41,7 @@ import Testing
     fill()
     let path = "\(bench.folder)/export"
     Golden.write(bench("export").output, to: path)
-    let other = Bench()
+    let other = CommandBench()
     _ = other("policy", Self.composed, "--set", "probes=2")
     let expected = "\(Self.decomposed): created, closed\n\(Self.composed): replaced, closed\n"
     #expect(other("import", path, "--replace").output.utf8.elementsEqual(expected.utf8))

@@ -44,7 +44,7 @@ struct CommandCourseTests {
   }
 
   @Test func `a script that names no interpreter is run by the shell`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let path = "\(bench.folder)/-script"
     Golden.write("[ \"$1\" = 'a b' ] && [ \"$0\" -ef '\(path)' ] && exit 7", to: path)
     unsafe chmod(path, 0o755)
@@ -59,7 +59,7 @@ struct CommandCourseTests {
   }
 
   @Test func `a program for another kind of machine is not run as a script`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     let path = "\(bench.folder)/program"
     try Files.write(path, Array("\u{7f}ELF\u{0}exit 7\n".utf8))
     try Files.changeMode(path, to: 0o755)
@@ -81,7 +81,7 @@ struct CommandCourseTests {
   }
 
   @Test func `a timeout also ends a process that the command leaves behind`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let stubborn = "trap '' TERM; : > \(bench.path); while :; do sleep 0.01; done"
     let wait = "while [ ! -e \(bench.path) ]; do sleep 0.01; done"
     let script = "(\(stubborn)) & \(wait); echo $! > \(bench.path).pid; sleep 60; exit 0"
@@ -111,7 +111,7 @@ struct CommandCourseTests {
   }
 
   @Test func `a command that was told to stop earlier has not timed out`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     // The command exits at its second TERM, which comes at its timeout.
     let trap = "trap '[ $told ] && exit 9; told=1' TERM"
     let script = "\(trap); : > \(bench.path); while :; do sleep 0.01; done"

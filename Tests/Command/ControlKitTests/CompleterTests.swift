@@ -86,7 +86,7 @@ struct CompleterTests {
     }
     #expect(ShellWords("x 'a'\u{301} \u{301}b").words == ["x", "a\u{301}", "\u{301}b"])
     #expect(ShellWords("x a:\u{301}", breaks: ":").kept == 2)
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "a:\u{301}\u{600}\\b", "--set", "probes=2")
     #expect(
       bench("__complete", "zsh", "--", "show", "").output
@@ -102,7 +102,7 @@ struct CompleterTests {
   }
 
   @Test func `completion without a store offers no names and prints no error`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let answer = bench("__complete", "zsh", "--", "show", "")
     #expect(answer.code == 0)
     #expect(answer.errors.isEmpty)
@@ -110,7 +110,7 @@ struct CompleterTests {
   }
 
   @Test func `candidates are quoted for their shell`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "a:b c", "--set", "probes=2")
     #expect(bench("__complete", "bash", "--", "cbctl show ", ":").output == "words\na:b\\ c\n")
     #expect(bench("__complete", "bash", "--", "cbctl show a:", ":").output == "words\nb\\ c\n")

@@ -5,7 +5,7 @@ import Testing
 
 /// The scripts of the guide, run as they are printed, with stand-ins for the commands in them.
 struct CronScriptTests {
-  private let bench = Bench()
+  private let bench = CommandBench()
   private let scripts: [String]
 
   init() throws {
@@ -91,7 +91,7 @@ struct CronScriptTests {
   }
 }
 
-extension Bench {
+extension CommandBench {
   /// Runs a command line on the clock of the host, which the scripts use too.
   fileprivate func real(_ words: String...) -> Answer {
     let recorder = Recorder()

@@ -51,7 +51,7 @@ import Testing
     try #require(lines.count == 1, "\(lines)")
     let words = lines[0].split(separator: " ").drop { !$0.hasSuffix("cbctl") }.dropFirst()
       .prefix { $0 != "--" }
-    let bench = Bench()
+    let bench = CommandBench()
     var runs = 0
     for _ in 0..<(24 * 60 / minutes) {
       let answer = bench.run(words.map { String($0) } + ["--", "false"])

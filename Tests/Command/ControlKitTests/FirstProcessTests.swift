@@ -10,7 +10,7 @@ import Testing
 /// handle.
 @Suite(.enabled(if: canBeFirst, "needs a user who may make a PID namespace"))
 struct FirstProcessTests {
-  private let bench = Bench()
+  private let bench = CommandBench()
 
   /// Runs lines of bash in which `first` is `cbctl` as a first process.
   ///

@@ -5,7 +5,7 @@ import Testing
 
 /// A store whose host belongs to a fleet, with a relay that does what the test says.
 final class FleetBench: Sendable {
-  let bench = Bench()
+  let bench = CommandBench()
 
   /// The right to be the relay, which the test holds until it releases it.
   let relay: RelayClaim

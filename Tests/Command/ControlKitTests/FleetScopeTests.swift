@@ -19,14 +19,14 @@ import Testing
 
   @Test(arguments: commands)
   func `a command to the fleet without a store creates none`(words: [String]) {
-    let bench = Bench()
+    let bench = CommandBench()
     #expect(bench.run(words + ["--fleet"]) == Answer(code: 69, output: "", errors: Self.refusal))
     #expect(bench.files.isEmpty)
   }
 
   @Test(arguments: commands)
   func `a command to the fleet changes nothing while no relay runs`(words: [String]) throws {
-    let alone = Bench()
+    let alone = CommandBench()
     for name in ["pay", "mail"] { _ = alone("policy", name, "--set", "probes=2") }
     let fleet = try FleetBench()
     fleet.relay.release()

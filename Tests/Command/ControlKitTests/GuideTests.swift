@@ -65,7 +65,7 @@ import Testing
   }
 
   @Test func `the README shows what status prints`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     var options = bench.options
     (options.program, options.user) = ("cbctl", "deploy")
     let store = SharedStore(path: bench.path, options: options)

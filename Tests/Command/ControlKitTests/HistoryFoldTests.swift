@@ -83,7 +83,7 @@ import Testing
   }
 
   @Test func `a terminal gets the rows, unless it asks for all; a pipe gets every entry`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "open-for=1s", "--set", "max-failures=1")
     for _ in 1...4 {
       _ = bench("run", "pay", "--", "false")

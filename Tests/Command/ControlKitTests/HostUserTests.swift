@@ -29,7 +29,7 @@ import Testing
   }
 
   @Test func `a command that changes a breaker is recorded with its user`() {
-    let bench = Bench()
+    let bench = CommandBench()
     func run(_ words: String...) -> Answer {
       let recorder = Recorder()
       var console = recorder.console()
@@ -53,7 +53,7 @@ import Testing
   }
 
   @Test func `a command that only reads does not look up its user`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "probes=2")
     for words in [["status"], ["show", "pay"], ["check", "pay"], ["history"], ["export"]] {
       let recorder = Recorder()

@@ -33,7 +33,7 @@ import Testing
   }
 
   @Test func `hostile text in arguments is answered with one harmless line`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "x", "--set", "probes=2")
     for spec in CommandSpec.all where spec.name != "help" {
       // `watch` goes on watching for a pattern that nothing matches yet.
@@ -92,7 +92,7 @@ import Testing
   }
 
   @Test func `an argument of a megabyte gives only short output`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "x", "--set", "probes=2")
     let many = String(repeating: "n", count: 1_000_000)
     // To a reader, all of this is a single character.

@@ -5,7 +5,7 @@ import Testing
 /// The command `init`, which creates stores for one or for several users.
 struct InitializeCommandTests {
   @Test func `init reports an existing directory that keeps the group out`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let answer = bench("init", "--mode", "660")
     #expect(answer.code == 0)
     #expect(
@@ -14,7 +14,7 @@ struct InitializeCommandTests {
   }
 
   @Test func `init makes a store that its group may use, also without a mode`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     let folder = "\(bench.folder)/shared"
     guard unsafe getgrgid(getegid()) != nil else { return }
     let group = "\(getegid())"
@@ -28,11 +28,11 @@ struct InitializeCommandTests {
 
   @Test(.enabled(if: geteuid() == 0, "needs root, to give a directory to a group"))
   func `init advises chgrp only if the group cannot use the directory otherwise`() {
-    let bench = Bench()
+    let bench = CommandBench()
     unsafe chown(bench.folder, 0, 0)
     unsafe chmod(bench.folder, 0o1777)
     #expect(bench("init", "--mode", "660", "--group", "daemon").errors.isEmpty)
-    let closed = Bench()
+    let closed = CommandBench()
     unsafe chown(closed.folder, 0, 0)
     unsafe chmod(closed.folder, 0o770)
     #expect(
@@ -41,7 +41,7 @@ struct InitializeCommandTests {
   }
 
   @Test func `the advice of init removes no rights and can be copied into a shell`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let folder = "\(bench.folder)/it's\u{301} $HOME"
     unsafe mkdir(folder, 0)
     unsafe chmod(folder, 0o1770)
@@ -59,17 +59,17 @@ struct InitializeCommandTests {
 
   @Test func `init accepts a directory that all who share the store may write to`() {
     for (mode, files) in [(0o700, "600"), (0o770, "660"), (0o777, "666")] as [(mode_t, String)] {
-      let bench = Bench()
+      let bench = CommandBench()
       unsafe chmod(bench.folder, mode)
       #expect(bench("init", "--mode", files).errors.isEmpty)
     }
-    let bench = Bench()
+    let bench = CommandBench()
     unsafe chmod(bench.folder, 0o770)
     #expect(bench("init", "--mode", "666").errors.contains("others cannot write"))
   }
 
   @Test func `an empty file is not a store until it is used as one`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     try Files.write(bench.path, [])
     #expect(bench("status").errors.contains("no store yet"))
     #expect(bench("check", "api").code == 69)

@@ -5,7 +5,7 @@ import Testing
 
 /// The real program under a shell with job control, on a terminal of its own.
 struct JobControlTests {
-  private let bench = Bench()
+  private let bench = CommandBench()
 
   private func shell(_ script: String) throws -> Terminal {
     let run = "run() { '\(Terminal.program)' --store '\(bench.path)' run \"$@\"; }"

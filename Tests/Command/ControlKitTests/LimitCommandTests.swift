@@ -12,8 +12,9 @@ struct LimitCommandTests {
   ]
 
   /// A bench on which a call of another program has all the room of the breaker `gpu`.
-  private func busyBench() throws -> (bench: Bench, store: SharedStore, permit: SharedPermit) {
-    let bench = Bench()
+  private func busyBench() throws -> (bench: CommandBench, store: SharedStore, permit: SharedPermit)
+  {
+    let bench = CommandBench()
     _ = bench.run(["policy", "gpu"] + Self.words)
     let store = SharedStore(path: bench.path, options: bench.options)
     let permit = try store.breaker("gpu").acquire().shared()
@@ -135,7 +136,7 @@ struct LimitCommandTests {
   }
 
   @Test func `run says that it keeps to no limit if calls cannot be counted`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     // What is no regular file is refused, and not replaced.
     #expect(unsafe mkdir("\(bench.path)-slots", 0o700) == 0)
     defer { unsafe rmdir("\(bench.path)-slots") }

@@ -5,7 +5,7 @@ import Testing
 
 /// The scripts of the guide "Sharing a Limit", as they are printed, with stand-ins for the programs in them.
 struct LimitGuideTests {
-  private let bench = Bench()
+  private let bench = CommandBench()
   private let blocks: [String]
 
   init() throws {

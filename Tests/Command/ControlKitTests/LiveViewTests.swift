@@ -11,7 +11,7 @@ import Testing
 
   /// A view of a store, in a shell that prints how it ended and keeps the terminal.
   private final class View {
-    let bench = Bench()
+    let bench = CommandBench()
     let terminal: Terminal
 
     init(_ names: [String] = ["pay"]) throws {
@@ -126,7 +126,7 @@ import Testing
 
   @Test(.timeLimit(.minutes(60)))
   func `the live view takes the terminal once when a shell brings it back`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "open-for=1h")
     let script = #"set -m; "$1" --store "$2" watch --no-color; fg"#
     let terminal = try Terminal([

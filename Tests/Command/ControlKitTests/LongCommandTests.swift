@@ -9,21 +9,22 @@ import Testing
 /// Commands behind a breaker that take longer than its probe timeout.
 struct LongCommandTests {
   /// A breaker that is due for a probe with a short timeout, on a clock that stands still.
-  private func due() -> Bench {
-    let bench = Bench()
+  private func due() -> CommandBench {
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "probe-timeout=30ms", "--set", "open-for=1s")
     _ = bench("trip", "pay")
     bench.advance(by: 1_000)
     return bench
   }
 
-  private func deadline(_ bench: Bench) throws -> Int64 {
+  private func deadline(_ bench: CommandBench) throws -> Int64 {
     Int64(try Database.value(bench.path, "SELECT max(deadline_ns) FROM lease")) ?? 0
   }
 
   /// Runs a command until a file is removed, and an action beside it once the command has begun.
   private func run(
-    _ bench: Bench, _ options: [String] = [], meanwhile: @escaping @Sendable () throws -> Void
+    _ bench: CommandBench, _ options: [String] = [],
+    meanwhile: @escaping @Sendable () throws -> Void
   ) -> Answer {
     let sign = "\(bench.folder)/sign"
     let script = #": > "$0"; while [ -e "$0" ]; do sleep 0.01; done"#
@@ -82,7 +83,7 @@ struct LongCommandTests {
 
   @Test(.timeLimit(.minutes(60)))
   func `a command that is no probe renews nothing`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "probe-timeout=30ms")
     let answer = run(bench) {
       let before = try Database.rows(bench.path, "SELECT revision FROM breaker")
@@ -108,7 +109,7 @@ struct LongCommandTests {
   /// Runs the real program, which cannot renew its lease while it is stopped.
   @Test(.timeLimit(.minutes(60)))
   func `a cbctl that is stopped loses the lease of its command at the deadline`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let script = #"""
       program=$1 store=$2 sign=$3
       "$program" --store "$store" policy pay --set probe-timeout=1s --set open-for=10ms --quiet

@@ -13,7 +13,7 @@ struct ManualTests {
 
   /// The text of a page as groff formats it, and all warnings of groff.
   private func formatted(_ page: String) -> (text: String, warnings: String) {
-    let bench = Bench()
+    let bench = CommandBench()
     let files = ["page", "text", "warnings"].map { "\(bench.folder)/\($0)" }
     Golden.write(page, to: files[0])
     let line = "groff -man -ww -Tascii -P-cbou '\(files[0])' > '\(files[1])' 2> '\(files[2])'"

@@ -7,8 +7,8 @@ import Testing
 
 /// The command `metrics`.
 @Suite struct MetricsCommandTests {
-  private func bench(_ names: String...) -> Bench {
-    let bench = Bench()
+  private func bench(_ names: String...) -> CommandBench {
+    let bench = CommandBench()
     for name in names { _ = bench("policy", name, "--set", "open-for=1m") }
     return bench
   }
@@ -52,7 +52,7 @@ import Testing
   }
 
   @Test func `metrics reports that the store is down and creates none`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     let answer = bench("metrics")
     #expect(answer.code == 69)
     #expect(answer.errors == "cbctl: no store yet at \(bench.path): its first use creates it\n")
@@ -126,7 +126,7 @@ import Testing
     ["--label", "__x=y"], ["--label", "=y"], ["--label", "a=1", "--label", "a=2"],
   ])
   func `metrics refuses options that make no sense`(words: [String]) {
-    let answer = Bench().run(["metrics"] + words)
+    let answer = CommandBench().run(["metrics"] + words)
     #expect(answer.code == 64)
     #expect(answer.output.isEmpty)
   }

@@ -7,7 +7,7 @@ import Testing
 
 /// The file that `metrics --output` writes.
 @Suite struct MetricsFileTests {
-  private let bench = Bench()
+  private let bench = CommandBench()
   private let directory: TemporaryDirectory
 
   init() throws {

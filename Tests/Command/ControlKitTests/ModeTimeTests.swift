@@ -5,8 +5,8 @@ import Testing
 /// What is said about a mode: who has set it, why, since when and until when.
 @Suite struct ModeTimeTests {
   /// A breaker that has been closed for an hour, with a mode that was set ten minutes ago.
-  private func bench(_ options: String...) -> Bench {
-    let bench = Bench()
+  private func bench(_ options: String...) -> CommandBench {
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "probes=2")
     bench.advance(by: 3_600_000)
     _ = bench.run(["force", "pay", "forced_open", "--reason", "disks"] + options)
@@ -14,7 +14,7 @@ import Testing
     return bench
   }
 
-  private func onTerminal(_ bench: Bench, _ words: String...) -> String {
+  private func onTerminal(_ bench: CommandBench, _ words: String...) -> String {
     let recorder = Recorder()
     return bench.run(words + ["--no-color"], on: recorder.console(width: 120), recorder).output
   }

@@ -14,7 +14,7 @@ struct NamePatternTests {
   }
 
   @Test func `a pattern also selects the breaker that has it as its name`() {
-    let bench = Bench()
+    let bench = CommandBench()
     for name in ["a[1]", "a1", "b"] { _ = bench("policy", name, "--set", "open-for=1m") }
     let answer = bench("status", "a[1]")
     #expect(answer.output.contains("\na1 "))
@@ -23,14 +23,14 @@ struct NamePatternTests {
   }
 
   @Test func `a breaker that is asked for twice is listed once`() {
-    let bench = Bench()
+    let bench = CommandBench()
     for name in ["pay-eu", "pay-us"] { _ = bench("policy", name, "--set", "open-for=1m") }
     let answer = bench("status", "pay-eu", "pay-*", "*-eu")
     #expect(answer.output.split(separator: "\n").count == 3)
   }
 
   @Test func `a state filters names and patterns alike`() {
-    let bench = Bench()
+    let bench = CommandBench()
     for name in ["pay-eu", "pay-us"] { _ = bench("policy", name, "--set", "open-for=1m") }
     _ = bench("trip", "pay-us")
     #expect(bench("status", "pay-us", "--state", "open").output.contains("\npay-us  open"))

@@ -11,8 +11,8 @@ import Testing
     return status.st_mode & 0o7777
   }
 
-  private static func bench() -> Bench {
-    let bench = Bench()
+  private static func bench() -> CommandBench {
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "open-for=1m")
     _ = bench("policy", "mail", "--set", "open-for=1m")
     _ = bench("trip", "pay", "--reason", "disk is <full>")
@@ -56,7 +56,7 @@ import Testing
   }
 
   @Test func `page keeps names apart that only look the same`() {
-    let bench = Bench()
+    let bench = CommandBench()
     for (name, reason) in [("caf\u{e9}", "first"), ("cafe\u{301}", "second")] {
       _ = bench("policy", name, "--set", "open-for=1m")
       _ = bench("trip", name, "--reason", reason)

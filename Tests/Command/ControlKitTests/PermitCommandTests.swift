@@ -5,7 +5,7 @@ import Testing
 /// Permits that are asked for, refused, and reported.
 struct PermitCommandTests {
   @Test func `a permit is acquired and its outcome is reported`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let token = bench("acquire", "pay", "--max-failures", "1", "--open-for", "20s")
     #expect(token.code == 0)
     let word = String(token.output.dropLast())
@@ -38,7 +38,7 @@ struct PermitCommandTests {
   }
 
   @Test func `the report of a probe that lost its lease is refused`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("acquire", "pay", "--probe-timeout", "10s")
     _ = bench("trip", "pay", "--for", "1s")
     bench.advance(by: 1_000)
@@ -56,7 +56,7 @@ struct PermitCommandTests {
 
   @Test(arguments: [Console.Writing.closed, .failed(ENOSPC)])
   func `a permit whose token cannot be printed is given back`(writing: Console.Writing) {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "max-failures=1")
     _ = bench("trip", "pay", "--for", "1s")
     bench.advance(by: 1_000)
@@ -77,13 +77,13 @@ struct PermitCommandTests {
   }
 
   @Test func `an invalid token and a missing owner process are usage errors`() {
-    let bench = Bench()
+    let bench = CommandBench()
     #expect(bench("report", "nonsense", "success").code == 64)
     #expect(bench("acquire", "pay", "--owner-pid", "2147483647").code == 64)
   }
 
   @Test func `a rejection comes before a missing owner process`() {
-    let bench = Bench()
+    let bench = CommandBench()
     for words in [["force", "pay", "forced_open"], ["trip", "pay"]] {
       _ = bench.run(words)
       #expect(bench("acquire", "pay", "--owner-pid", "2147483647").code == 75)
@@ -95,7 +95,7 @@ struct PermitCommandTests {
   }
 
   @Test func `the report of a token whose breaker is gone counts nothing and gives 66`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let token = bench("acquire", "ghost", "--max-failures", "1").output.dropLast()
     _ = bench("delete", "ghost")
     for outcome in ["success", "failure", "ignored"] {
@@ -110,14 +110,14 @@ struct PermitCommandTests {
   }
 
   @Test func `the first report for a breaker that nobody declared creates it`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let token = bench("acquire", "new").output.dropLast()
     #expect(bench("report", String(token), "success").code == 0)
     #expect(bench("check", "new").code == 0)
   }
 
   @Test func `a rejection is one line with why, until when and the operator's reason`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "max-failures=1")
     _ = bench("force", "pay", "forced_open", "--for", "10m", "--reason", "moving db")
     let line = "cbctl: pay: rejected: its mode is forced_open (moving db): try again in 10m\n"
@@ -137,7 +137,7 @@ struct PermitCommandTests {
   }
 
   @Test func `options that replace an earlier declaration are reported`() {
-    let bench = Bench()
+    let bench = CommandBench()
     func run(_ options: String...) -> Answer {
       bench.run(["run", "pay"] + options + ["--", "true"])
     }

@@ -10,14 +10,14 @@ struct RemovalTests {
   private let day: Int64 = 86_400_000
 
   /// Creates a breaker without a reason to stay, and one with each reason.
-  private func fill(_ bench: Bench) {
+  private func fill(_ bench: CommandBench) {
     for name in ["free", "open", "forced", "set"] { _ = bench("run", name, "--", "true") }
     _ = bench("trip", "open", "--for", "300d")
     _ = bench("force", "forced", "forced_closed")
     _ = bench("policy", "set", "--set", "probes=2")
   }
 
-  private func names(_ bench: Bench) -> [Substring] {
+  private func names(_ bench: CommandBench) -> [Substring] {
     bench("status").output.split(separator: "\n").dropFirst()
       .compactMap { $0.split(separator: " ").first }.sorted()
   }
@@ -29,7 +29,7 @@ struct RemovalTests {
     ])
   func `a breaker that has a reason to stay is deleted only by force`(name: String, reason: String)
   {
-    let bench = Bench()
+    let bench = CommandBench()
     fill(bench)
     let answer = bench("delete", "free", name)
     #expect(answer.code == 1)
@@ -41,7 +41,7 @@ struct RemovalTests {
   }
 
   @Test func `a dry run deletes nothing`() {
-    let bench = Bench()
+    let bench = CommandBench()
     fill(bench)
     #expect(bench("delete", "free", "--dry-run").output == "free: would be deleted\n")
     let all = bench("delete", "--all", "--dry-run")
@@ -51,7 +51,7 @@ struct RemovalTests {
   }
 
   @Test func `delete --all deletes all breakers except those with a reason to stay`() {
-    let bench = Bench()
+    let bench = CommandBench()
     fill(bench)
     let answer = bench("delete", "--all", "--yes", "--json")
     #expect(answer.code == 0)
@@ -64,7 +64,7 @@ struct RemovalTests {
 
   @Test(arguments: [["reset", "--all"], ["delete", "--all", "--force"]])
   func `a change of all breakers needs a confirmation, or --yes in a script`(words: [String]) {
-    let bench = Bench()
+    let bench = CommandBench()
     fill(bench)
     let before = bench("status", "--json").output
     let script = bench.run(words)
@@ -88,7 +88,7 @@ struct RemovalTests {
   func `a breaker that is created again meanwhile is deleted only by force`(
     options: [String]
   ) {
-    let bench = Bench()
+    let bench = CommandBench()
     for name in ["a", "b", "c"] { _ = bench("run", name, "--", "true") }
     let answer = bench.run(["delete", "--all"] + options) { _ in
       _ = bench("delete", "a", "b")
@@ -104,7 +104,7 @@ struct RemovalTests {
   }
 
   @Test func `an idle breaker is pruned unless it has a reason to stay`() {
-    let bench = Bench()
+    let bench = CommandBench()
     fill(bench)
     // Successes record no time, so prune notices only from now on whether there are more.
     #expect(bench("prune", "--idle", "1d").output.isEmpty)
@@ -119,7 +119,7 @@ struct RemovalTests {
   }
 
   @Test func `a breaker through which calls succeed is not pruned`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     let store = SharedStore(path: bench.path, options: bench.options)
     let breaker = try store.breaker("busy", policy: BreakerPolicy(maxFailures: 3))
     for _ in 0..<4 {
@@ -141,7 +141,7 @@ struct RemovalTests {
   }
 
   @Test func `a failure counts as use when breakers are pruned`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("run", "pay", "--", "false")
     bench.advance(by: day - 1)
     #expect(bench("prune", "--idle", "1d", "--json").output.hasPrefix("{\"pruned\":[],\"kept\":[{"))
@@ -150,6 +150,6 @@ struct RemovalTests {
   }
 
   @Test func `prune requires --idle`() {
-    #expect(Bench()("prune").code == 64)
+    #expect(CommandBench()("prune").code == 64)
   }
 }

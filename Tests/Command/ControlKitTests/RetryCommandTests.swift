@@ -6,19 +6,19 @@ import Testing
 /// Commands that are tried again, and fallbacks that take their place.
 struct RetryCommandTests {
   /// A command that writes a line each time it is run, and succeeds from the n-th time on.
-  private func succeeding(at attempt: Int, in bench: Bench, code: Int = 3) -> [String] {
+  private func succeeding(at attempt: Int, in bench: CommandBench, code: Int = 3) -> [String] {
     let script = "echo x >> \"$0\"; [ $(wc -l < \"$0\") -ge \(attempt) ] || exit \(code)"
     return ["--", "sh", "-c", script, "\(bench.folder)/attempts"]
   }
 
-  private func attempts(_ bench: Bench) -> Int {
+  private func attempts(_ bench: CommandBench) -> Int {
     Golden.read("\(bench.folder)/attempts")?.count { $0 == "\n" } ?? 0
   }
 
   private let retries = ["--retries", "4", "--retry-delay", "1ms"]
 
   @Test func `a command that fails is tried again until it succeeds`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let answer = bench.run(["run", "pay"] + retries + succeeding(at: 3, in: bench))
     #expect(answer.code == 0)
     #expect(attempts(bench) == 3)
@@ -32,7 +32,7 @@ struct RetryCommandTests {
   }
 
   @Test func `the last exit code is passed on when all attempts have failed`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let words = ["run", "pay", "--retries", "2", "--retry-delay", "0s", "--quiet"]
     let answer = bench.run(words + succeeding(at: 9, in: bench, code: 7))
     #expect(answer.code == 7)
@@ -42,7 +42,7 @@ struct RetryCommandTests {
 
   @Test(arguments: [["--retries", "0"], ["--retries", "0", "--retry-delay", "1s"]])
   func `a command with no retries is run once`(options: [String]) {
-    let bench = Bench()
+    let bench = CommandBench()
     let answer = bench.run(["run", "pay"] + options + succeeding(at: 9, in: bench))
     #expect(answer.code == 3)
     #expect(attempts(bench) == 1)
@@ -50,7 +50,7 @@ struct RetryCommandTests {
   }
 
   @Test func `a command is not retried once the breaker is open`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let words = ["run", "pay", "--max-failures", "2"] + retries + succeeding(at: 9, in: bench)
     let answer = bench.run(words)
     #expect(answer.code == 3)
@@ -60,14 +60,14 @@ struct RetryCommandTests {
 
   @Test(arguments: [["--ignore-exit", "3"], ["--permanent-exit", "3"]])
   func `an ignored or a permanent exit code ends the attempts`(option: [String]) {
-    let bench = Bench()
+    let bench = CommandBench()
     let answer = bench.run(["run", "pay"] + retries + option + succeeding(at: 9, in: bench))
     #expect(answer.code == 3)
     #expect(attempts(bench) == 1)
   }
 
   @Test func `every attempt has the whole timeout`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let words = ["run", "pay", "--retries", "1", "--retry-delay", "1ms", "--timeout", "20ms"]
     let answer = bench.run(words + ["--", "sleep", "60"])
     #expect(answer.code == 124)
@@ -76,7 +76,7 @@ struct RetryCommandTests {
   }
 
   @Test func `a complaint is printed once even if the next attempt is rejected`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let recorder = Recorder()
     var console = recorder.console()
     let write = console.errorOutput
@@ -98,7 +98,7 @@ struct RetryCommandTests {
     ["--retries", "2", "--retry-jitter", "1"],
   ])
   func `retry options that make no sense are refused before anything runs`(options: [String]) {
-    let bench = Bench()
+    let bench = CommandBench()
     let answer = bench.run(["run", "pay"] + options + succeeding(at: 1, in: bench))
     #expect(answer.code == 64)
     #expect(attempts(bench) == 0)
@@ -129,7 +129,7 @@ struct RetryCommandTests {
   }
 
   @Test func `a fallback takes the place of a rejected command`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "max-failures=1")
     _ = bench("trip", "pay")
     let words = ["run", "pay", "--fallback", "echo old > '\(bench.folder)/attempts'; exit 4", "--"]
@@ -151,7 +151,7 @@ struct RetryCommandTests {
   func `a fallback takes the place of a failure and of no other outcome`(
     command: [String], code: Int32, runs: Bool
   ) {
-    let bench = Bench()
+    let bench = CommandBench()
     let timeout = command == ["sleep", "60"] ? "20ms" : "1m"
     let options = ["--ignore-exit", "5", "--timeout", timeout]
     let fallback = ["--fallback", ": > '\(bench.folder)/attempts'"]
@@ -169,7 +169,7 @@ struct RetryCommandTests {
   }
 
   @Test func `a command that takes long counts as slow`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let words = ["run", "pay", "--slow-rate", "100%", "--last", "2", "--min-calls", "2"]
     for _ in 0..<2 { #expect(bench.run(words + ["--slow-after", "1h", "--", "true"]).code == 0) }
     #expect(bench("check", "pay").code == 0)

@@ -4,7 +4,7 @@ import Testing
 /// Commands that are run behind a breaker of a real store.
 struct RunCommandTests {
   @Test func `failures open the breaker and the command is no longer run`() {
-    let bench = Bench()
+    let bench = CommandBench()
     for _ in 0..<2 {
       #expect(bench("run", "pay", "--max-failures=2", "--", "sh", "-c", "exit 3").code == 3)
     }
@@ -34,14 +34,14 @@ struct RunCommandTests {
   func `the exit code of a command is passed on and judged`(
     words: [String], code: Int32, check: String
   ) {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "max-failures=1")
     #expect(bench.run(["run", "pay"] + words).code == code)
     #expect(bench("check", "pay").output == check)
   }
 
   @Test func `a preset declares the library's policy, which single words override`() {
-    let bench = Bench()
+    let bench = CommandBench()
     #expect(bench("run", "job", "--preset", "scheduled-job", "--", "true").code == 0)
     let policy = bench("policy", "job").output
     #expect(policy.contains("open-for") && policy.contains("15m"), "\(policy)")
@@ -54,7 +54,7 @@ struct RunCommandTests {
   }
 
   @Test func `a permanent exit code opens the breaker at once`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let codes = ["--permanent-exit", "4", "--permanent-exit", "5"]
     #expect(bench.run(["run", "pay"] + codes + ["--", "sh", "-c", "exit 4"]).code == 4)
     #expect(bench("check", "pay").code == 75)
@@ -62,7 +62,7 @@ struct RunCommandTests {
 
   @Test func `a probe that exceeds its time is reported and keeps its exit code`() {
     // The command takes real time, so the breaker needs the real clock.
-    let bench = Bench()
+    let bench = CommandBench()
     func run(_ words: String...) -> Answer {
       let recorder = Recorder()
       let ending = ControlKit.run(

@@ -68,7 +68,7 @@ struct ShellCompletionTests {
   func `a shell completes what was typed, whatever characters the names have`(
     shell: CompletionScript
   ) throws {
-    let bench = Bench()
+    let bench = CommandBench()
     for name in Self.names.dropLast() { _ = bench("policy", name, "--set", "probes=2") }
     _ = bench("policy", "--set", "probes=2", "--", "--store")
     Files.make("\(bench.folder)/true-or-false")

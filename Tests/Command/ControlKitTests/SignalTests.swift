@@ -8,7 +8,7 @@ import Testing
 struct SignalTests {
   /// Runs a script with the program as `$1`, a store as `$2` and a file for signalling as `$3`.
   private func run(_ script: String) -> CommandCourse.End {
-    let bench = Bench()
+    let bench = CommandBench()
     let words = ["sh", "-c", script, "sh", Terminal.program, bench.path, "\(bench.folder)/sign"]
     return CommandCourse.of(
       words.map { Array($0.utf8) }, timeout: .seconds(60), restoredSignals: [SIGPIPE, SIGXFSZ]
@@ -65,7 +65,7 @@ struct SignalTests {
       for file in core*; do [ ! -e "$file" ] || exit 2; done
       """#
     #expect(run(script) == .exited(0))
-    let bench = Bench()
+    let bench = CommandBench()
     let words = [Terminal.program, "--store", bench.path, "run", "pay", "--"]
     for (command, end) in [
       ("kill -INT $$", CommandCourse.End.killed(signal: SIGINT)), ("exit 130", .exited(130)),
@@ -77,7 +77,7 @@ struct SignalTests {
   }
 
   @Test func `an interrupt from the keyboard ends the loop around the command`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     let loop = #"while :; do "$1" --store "$2" run pay -- sleep 60; echo again; done"#
     let terminal = try Terminal(["bash", "-c", loop, "bash", Terminal.program, bench.path])
     try terminal.waitForCommand("sleep")
@@ -86,7 +86,7 @@ struct SignalTests {
   }
 
   @Test func `a terminal that hangs up ends the command`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     let terminal = try Terminal(
       [Terminal.program, "--store", bench.path, "run", "pay", "--", "sleep", "60"])
     try terminal.waitForCommand("sleep")

@@ -11,7 +11,7 @@ struct StoreCommandTests {
     ["policy", "x", "--unset", "jitter"], ["report", "cb1.1.1.1.0.0.x", "success"],
   ])
   func `a command that needs a store ends with 69 without one and creates none`(words: [String]) {
-    let bench = Bench()
+    let bench = CommandBench()
     let answer = bench.run(words)
     #expect(answer.code == 69)
     #expect(answer.output.isEmpty)
@@ -25,7 +25,7 @@ struct StoreCommandTests {
     ["policy", "pya", "--unset", "jitter"], ["reset", "pay", "pya"],
   ])
   func `an unknown name gives 66 and a suggestion, and changes nothing`(words: [String]) {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "open-for=1m")
     let before = bench("status", "--json")
     let answer = bench.run(words)
@@ -39,7 +39,7 @@ struct StoreCommandTests {
     arguments: [("forced_open", 75), ("forced_closed", 0), ("observe", 0)]
       as [(String, Int32)])
   func `force creates a breaker that does not exist yet`(mode: String, check: Int32) {
-    let bench = Bench()
+    let bench = CommandBench()
     let made = bench("force", "pay", mode, "--for", "2h", "--reason", "maintenance")
     #expect(made.code == 0)
     #expect(made.output == "pay: \(mode) for 2h (maintenance); state: closed\n")
@@ -52,7 +52,7 @@ struct StoreCommandTests {
   }
 
   @Test func `force suggests the name that may have been meant`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "open-for=1m")
     #expect(bench("force", "pya", "forced_open", "--json").code == 0)
     let answer = bench("force", "pyaa", "forced_open")
@@ -63,7 +63,7 @@ struct StoreCommandTests {
   }
 
   @Test func `trip treats an unknown name as force does`() {
-    let bench = Bench()
+    let bench = CommandBench()
     let made = bench("trip", "pay", "--for", "1m")
     #expect(
       made
@@ -78,7 +78,7 @@ struct StoreCommandTests {
   }
 
   @Test func `policy treats an unknown name as force does, if it sets a word`() {
-    let bench = Bench()
+    let bench = CommandBench()
     #expect(
       bench("policy", "pay", "--set", "probes=2").errors
         == "cbctl: pay: created, because no breaker had that name\n")
@@ -90,7 +90,7 @@ struct StoreCommandTests {
   }
 
   @Test func `force with a wrong name or mode creates nothing`() {
-    let bench = Bench()
+    let bench = CommandBench()
     #expect(bench("force", "a\nb", "forced_open").code == 64)
     #expect(bench("force", "pay", "ajar").code == 64)
     #expect(bench("force", "pay", "automatic", "--for", "1h").code == 64)
@@ -98,7 +98,7 @@ struct StoreCommandTests {
   }
 
   @Test func `a breaker whose open time is over is shown as due and not as rejecting`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "open-for=30s", "--set", "jitter=0%")
     _ = bench("trip", "pay")
     bench.advance(by: 20_000)
@@ -116,14 +116,14 @@ struct StoreCommandTests {
   }
 
   @Test func `a forced mode that has run out is shown for as long as it held`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("force", "pay", "forced_open", "--for", "10m")
     bench.advance(by: 40 * 60_000)
     #expect(bench("show", "pay").output.contains("\n  rejected for 10m\n"))
   }
 
   @Test func `an empty store is reported on standard error`() {
-    let bench = Bench()
+    let bench = CommandBench()
     #expect(bench("init").output == "\(bench.path): the store was created\n")
     #expect(bench("init").output == "\(bench.path): the store already exists\n")
     let answer = bench("status")
@@ -134,7 +134,7 @@ struct StoreCommandTests {
   }
 
   @Test func `every change prints the new state in one line unless quiet`() {
-    let bench = Bench()
+    let bench = CommandBench()
     #expect(
       bench("policy", "pay", "--set", "open-for=1m").output
         == "pay: closed; set by an operator: open-for=1m\n")
@@ -157,7 +157,7 @@ struct StoreCommandTests {
   }
 
   @Test func `the policy that show prints is JSON as the library reads and writes it`() throws {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "failure-rate=12.5%", "--set", "last=20")
     let output = bench("show", "pay", "--json").output
     let policy = try BreakerPolicy(words: "failure-rate=12.5% last=20")
@@ -166,7 +166,7 @@ struct StoreCommandTests {
   }
 
   @Test func `a policy that contradicts itself changes nothing`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "open-for=1m")
     let answer = bench("policy", "pay", "--set", "open-max=1s")
     #expect(answer.code == 64)
@@ -176,7 +176,7 @@ struct StoreCommandTests {
   }
 
   @Test func `all of an operator's values can be unset at once`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "open-for=1m", "--set", "jitter=5%")
     #expect(
       bench("policy", "pay", "--unset-all", "--set", "probes=2").output
@@ -187,7 +187,7 @@ struct StoreCommandTests {
   }
 
   @Test func `a name of spaces is shown in quotes`() {
-    let bench = Bench()
+    let bench = CommandBench()
     #expect(
       bench("policy", "  ", "--set", "probes=2").output
         == "'  ': closed; set by an operator: probes=2\n")
@@ -196,7 +196,7 @@ struct StoreCommandTests {
   }
 
   @Test func `patterns and states choose what status lists`() {
-    let bench = Bench()
+    let bench = CommandBench()
     for name in ["pay-eu", "pay-us", "mail"] {
       _ = bench("policy", name, "--set", "open-for=1m")
     }
@@ -218,7 +218,7 @@ struct StoreCommandTests {
   }
 
   @Test func `modes choose what status lists`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "plain", "--set", "open-for=1m")
     for mode in ["forced_open", "forced_closed", "observe"] { _ = bench("force", mode, mode) }
     func names(_ mode: String) -> [Substring] {
@@ -242,7 +242,7 @@ struct StoreCommandTests {
   }
 
   @Test func `history is limited by time and by number`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "open-for=1m")
     bench.advance(by: 60_000)
     _ = bench("trip", "pay")
@@ -255,7 +255,7 @@ struct StoreCommandTests {
   }
 
   @Test func `a history without entries says of which time it has none`() {
-    let bench = Bench()
+    let bench = CommandBench()
     _ = bench("run", "pay", "--", "true")
     #expect(bench("history", "pay").errors == "cbctl: no history: no change is on record\n")
     _ = bench("trip", "pay")
@@ -270,7 +270,7 @@ struct StoreCommandTests {
     (["--since", "1h", "--limit", "4"], 4), (["--json"], 10), (["pay", "--limit", "100"], 12),
   ])
   func `a followed history begins with its last entries`(words: [String], count: Int) {
-    let bench = Bench()
+    let bench = CommandBench()
     for number in 1...12 { _ = bench("policy", "pay", "--set", "probes=\(number)") }
     let recorder = Recorder()
     let printed = Guarded("")

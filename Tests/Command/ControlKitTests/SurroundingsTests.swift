@@ -16,8 +16,8 @@ struct SurroundingsTests {
     (["help"], 0), (["--version"], 0),
   ]
 
-  private func store() -> Bench {
-    let bench = Bench()
+  private func store() -> CommandBench {
+    let bench = CommandBench()
     _ = bench("policy", "pay", "--set", "open-for=1h")
     _ = bench("trip", "pay")
     return bench

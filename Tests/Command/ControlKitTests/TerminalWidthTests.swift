@@ -15,8 +15,8 @@ import Testing
   ]
 
   /// A store with long names, reasons, errors and policies.
-  private func bench() -> Bench {
-    let bench = Bench()
+  private func bench() -> CommandBench {
+    let bench = CommandBench()
     for failures in ["2", "3"] {
       _ = bench(
         "run", "pay", "--max-failures", failures, "--failure-rate", "50%", "--window", "10m",
@@ -31,7 +31,7 @@ import Testing
     return bench
   }
 
-  private func lines(of words: [String], _ bench: Bench, width: Int) -> [String] {
+  private func lines(of words: [String], _ bench: CommandBench, width: Int) -> [String] {
     let recorder = Recorder()
     let answer = bench.run(words + ["--no-color"], on: recorder.console(width: width), recorder)
     return answer.output.split(separator: "\n").map { String($0) }
@@ -61,7 +61,7 @@ import Testing
 
   @Test(arguments: [36, 50, 63, 64, 79, 200])
   func `help fits a narrow terminal, except for lines to copy`(width: Int) {
-    let bench = Bench()
+    let bench = CommandBench()
     let examples = Set(CommandSpec.all.flatMap(\.examples).map { "  \($0.line)" })
     let pages =
       [["help"], ["--help"], ["status", "--help"]]

@@ -5,31 +5,31 @@ import Synchronization
 import TestSupport
 
 /// Scenarios of reading, and of the work that is done besides calls.
-extension Scenario {
+extension FaultScenario {
   static let looking = [
-    Scenario("snapshot", prepare: open) {
+    FaultScenario("snapshot", prepare: open) {
       guard try $0.store.snapshot(of: "api")?.state == .open else { throw Wrong("it is open") }
     },
-    Scenario("state", prepare: open, ready: seen) {
+    FaultScenario("state", prepare: open, ready: seen) {
       guard $0.breaker.state == .open else { throw Wrong("it is open") }
     },
-    Scenario("list", prepare: open) {
+    FaultScenario("list", prepare: open) {
       guard try $0.store.names() == ["api"], try $0.store.snapshots().count == 1 else {
         throw Wrong("there is one")
       }
     },
-    Scenario("history", prepare: open) {
+    FaultScenario("history", prepare: open) {
       guard try $0.store.history().count == 1 else { throw Wrong("it was opened once") }
     },
-    Scenario("declarations", prepare: open) {
+    FaultScenario("declarations", prepare: open) {
       guard try $0.store.declarations(of: "api").count == 1 else { throw Wrong("there is one") }
     },
   ]
 
   static let upkeep = [
-    Scenario("close", prepare: closed, ready: { try $0.succeed() }, act: { $0.store.close() }),
+    FaultScenario("close", prepare: closed, ready: { try $0.succeed() }, act: { $0.store.close() }),
     // A process that has lost the store comes back to it, or stays without it.
-    Scenario(
+    FaultScenario(
       "return", prepare: failing,
       ready: { play in
         fault_arm(fault_any, fault_input_output, 1, 1)
@@ -38,13 +38,13 @@ extension Scenario {
         play.wait(seconds: 1)
       }, act: { try $0.succeed() }),
     // The once-a-second check in the next call finds that the file is gone.
-    Scenario(
+    FaultScenario(
       "deleted-file", prepare: failing,
       ready: { play in
         for part in ["", "-wal", "-shm", "-counters"] { Files.removeAll(play.path + part) }
         play.wait(seconds: 1)
       }, act: { try $0.breaker.trip() }),
-    Scenario("checkpoint", prepare: withLongLog) { try $0.fail() },
+    FaultScenario("checkpoint", prepare: withLongLog) { try $0.fail() },
   ]
 
   /// Prepares a log that the next commit makes long enough for a checkpoint.

@@ -30,7 +30,7 @@ struct Story: Sendable {
       name: "a-new-store",
       steps: [
         passing { try $0.store.connect() },
-        passing(Scenario.closed),
+        passing(FaultScenario.closed),
         passing { try $0.fail() },
         lasting { try $0.fail() },
         passing { $0.wait(seconds: 30) },
@@ -39,7 +39,7 @@ struct Story: Sendable {
       ]),
     Story(name: "first-use", steps: [lasting { try $0.breaker.trip() }]),
     Story(
-      name: "a-life", prepare: Scenario.failing,
+      name: "a-life", prepare: FaultScenario.failing,
       steps: [
         passing { try $0.store.connect() },
         lasting { try $0.fail() },
@@ -56,7 +56,7 @@ struct Story: Sendable {
         lasting { try $0.breaker.trip() },
       ]),
     Story(
-      name: "a-checkpoint", prepare: Scenario.withLongLog,
+      name: "a-checkpoint", prepare: FaultScenario.withLongLog,
       steps: [
         passing { try $0.store.connect() },
         lasting { try $0.breaker.trip() },

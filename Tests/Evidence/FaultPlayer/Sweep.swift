@@ -5,7 +5,7 @@ import TestSupport
 
 /// Makes the steps of a scenario fail, one after the other.
 final class Sweep {
-  private let scenario: Scenario
+  private let scenario: FaultScenario
   private let directory: String
   private let clock = HandClock()
   private var template: Template?
@@ -25,7 +25,7 @@ final class Sweep {
   private let stride: Int
   private let lasting: Int
 
-  init(_ scenario: Scenario, in directory: String, stride: Int, lasting: Int) {
+  init(_ scenario: FaultScenario, in directory: String, stride: Int, lasting: Int) {
     self.stride = stride
     self.lasting = lasting
     self.scenario = scenario

@@ -32,7 +32,7 @@ if [2, 3].contains(words.count), words[0] == "beside" {
   exit(0)
 }
 guard words.count == 5, let stride = Int(words[3]), let last = Int(words[4]) else {
-  print(Scenario.all.map { "faults \($0.name)" }.joined(separator: "\n"))
+  print(FaultScenario.all.map { "faults \($0.name)" }.joined(separator: "\n"))
   print(Story.all.map { "power-cuts \($0.name)" }.joined(separator: "\n"))
   exit(64)
 }
@@ -40,7 +40,7 @@ precondition(fault_install() == 0)
 unsafe fault_set_place(words[2])
 let complaints: [String]
 let figures: String
-if words[0] == "faults", let scenario = Scenario.named(words[1]) {
+if words[0] == "faults", let scenario = FaultScenario.named(words[1]) {
   let sweep = Sweep(scenario, in: words[2], stride: stride, lasting: last)
   try sweep.run(Fault.all)
   complaints = sweep.complaints

@@ -11,8 +11,8 @@ struct Confirming {
   var lost = 0
 
   /// How long a relay waits for an answer before it connects again, and how long it pauses at most.
-  private static let patience = 3 * Scenario.second
-  private static let longestPause = 3 * Scenario.second / 2
+  private static let patience = 3 * FleetScenario.second
+  private static let longestPause = 3 * FleetScenario.second / 2
 
   /// When each host has confirmed, in nanoseconds, earliest first.
   func times(seed: UInt64 = 1) -> [Int64] {

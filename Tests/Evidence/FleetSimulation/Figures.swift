@@ -39,7 +39,7 @@ struct Figures {
     }
   }
 
-  mutating func take(_ server: Server, scenario: Scenario) {
+  mutating func take(_ server: SimulatedServer, scenario: FleetScenario) {
     end = scenario.end
     messages = server.messages.count
     notes = server.notes.count
@@ -48,12 +48,12 @@ struct Figures {
     var requests: [Int64: Int] = [:]
     var lastRead = Int64.min
     for time in server.messages {
-      requests[time / Scenario.second, default: 0] += 1
-      guard lastRead == .min || time - lastRead >= Scenario.second / 1_000 else { continue }
+      requests[time / FleetScenario.second, default: 0] += 1
+      guard lastRead == .min || time - lastRead >= FleetScenario.second / 1_000 else { continue }
       lastRead = time
-      requests[time / Scenario.second, default: 0] += scenario.hosts
+      requests[time / FleetScenario.second, default: 0] += scenario.hosts
     }
-    for time in server.notes { requests[time / Scenario.second, default: 0] += 1 }
+    for time in server.notes { requests[time / FleetScenario.second, default: 0] += 1 }
     busiestSecond = (requests.values.max() ?? 0) + Beat.requestsASecond(of: scenario.hosts)
   }
 
@@ -71,7 +71,7 @@ struct Figures {
     var first = 0
     let times = probeTimes.filter { $0 >= end }
     for last in times.indices {
-      while times[last] - times[first] >= Scenario.second { first += 1 }
+      while times[last] - times[first] >= FleetScenario.second { first += 1 }
       most = max(most, last - first + 1)
     }
     return most
@@ -82,15 +82,15 @@ struct Figures {
 enum Beat {
   /// The time between two beats of a host, in nanoseconds.
   static func interval(of hosts: Int) -> Int64 {
-    max(Scenario.second, Int64(hosts) * Scenario.second / 1_000)
+    max(FleetScenario.second, Int64(hosts) * FleetScenario.second / 1_000)
   }
 
   /// How long the server waits for messages before it answers that there are none.
-  private static let wait = 5 * Scenario.second
+  private static let wait = 5 * FleetScenario.second
 
   /// A host shows that it is alive with each beat, and asks for messages again after each wait.
   static func requestsASecond(of hosts: Int) -> Int {
-    Int(Int64(hosts) * Scenario.second / interval(of: hosts))
-      + Int(Int64(hosts) * Scenario.second / wait)
+    Int(Int64(hosts) * FleetScenario.second / interval(of: hosts))
+      + Int(Int64(hosts) * FleetScenario.second / wait)
   }
 }

@@ -3,13 +3,13 @@ import TestSupport
 
 /// A fleet whose hosts decide by the core's own rules, in a time that is only a number.
 struct Simulation {
-  private let scenario: Scenario
+  private let scenario: FleetScenario
   private let policy: BreakerPolicy
   private let quorum: Int?
   private var random: SeededRandom
   private var agenda = Agenda<Event>()
   private var hosts: [Host]
-  private var server: Server
+  private var server: SimulatedServer
   private(set) var figures = Figures()
 
   private struct Host {
@@ -36,7 +36,7 @@ struct Simulation {
     case expire(host: Int)
   }
 
-  private init(_ scenario: Scenario, seed: UInt64) {
+  private init(_ scenario: FleetScenario, seed: UInt64) {
     self.scenario = scenario
     policy = scenario.policy
     quorum = scenario.quorum?.hosts(ofFleet: scenario.hosts)
@@ -45,10 +45,10 @@ struct Simulation {
       Host(lag: Int64.random(in: 200_000...2_000_000, using: &random))
     }
     self.random = random
-    server = Server(hosts: scenario.hosts)
+    server = SimulatedServer(hosts: scenario.hosts)
   }
 
-  static func run(_ scenario: Scenario, seed: UInt64 = 1) -> Figures {
+  static func run(_ scenario: FleetScenario, seed: UInt64 = 1) -> Figures {
     var simulation = Simulation(scenario, seed: seed)
     for host in 0..<scenario.sick {
       if let start = scenario.troubles.first?.lowerBound {
@@ -86,7 +86,7 @@ struct Simulation {
 /// Calls.
 extension Simulation {
   private mutating func planCall(of host: Int, after time: Int64) {
-    let gap = Int64.random(in: 0...2 * Scenario.callGap(of: host), using: &random)
+    let gap = Int64.random(in: 0...2 * FleetScenario.callGap(of: host), using: &random)
     hosts[host].plan += 1
     agenda.add(.call(host: host, plan: hosts[host].plan), at: time + gap)
   }
@@ -98,7 +98,7 @@ extension Simulation {
     switch step.answer {
     case .permitted(let grant):
       figures.takeCall(at: now, isProbe: grant.kind == .probe, isFailure: isFailure)
-      agenda.add(.end(host: host, grant, isFailure: isFailure), at: now + Scenario.callTime)
+      agenda.add(.end(host: host, grant, isFailure: isFailure), at: now + FleetScenario.callTime)
       if !isFailure, grant.kind == .normal {
         // Nothing happens until the host's next trouble.
         if let next = scenario.nextTrouble(of: host, after: now) { planCall(of: host, after: next) }
@@ -186,7 +186,7 @@ extension Simulation {
 /// Time.
 extension Simulation {
   /// The host's boot clock; it does not begin at 0.
-  private static let boot = 3_600 * Scenario.second
+  private static let boot = 3_600 * FleetScenario.second
 
   private func moment(_ time: Int64) -> Moment {
     Moment(boot: Instant(nanoseconds: time + Self.boot), wallMilliseconds: time / 1_000_000)

@@ -7,7 +7,7 @@ struct Tables {
 
   private func sizes(_ all: Int...) -> [Int] { all.filter { $0 <= limit } }
 
-  private static let second = Scenario.second
+  private static let second = FleetScenario.second
   private static let quorums: [(text: String, FleetQuorum?)] = [
     ("none", nil), ("3", .hosts(3)), ("1%", share(1)), ("30%", share(30)),
   ]

@@ -15,7 +15,7 @@ final class Worker {
   var slots: SlotPage?
   var heldSlots: [HeldSlot] = []
 
-  init(_ options: Options) throws {
+  init(_ options: PuppetOptions) throws {
     store = options.makeStore()
     events = options.events
     breaker = try store.breaker("api")

@@ -5,7 +5,7 @@ import ProgramKit
 do {
   // Swift reads its list of arguments from /proc, which some environments do not have.
   let arguments = ThisProcess.arguments().map { String(decoding: $0, as: UTF8.self) }
-  let worker = try Worker(Options(arguments))
+  let worker = try Worker(PuppetOptions(arguments))
   worker.serve()
 } catch {
   Wire.shared.put("error \(error)")

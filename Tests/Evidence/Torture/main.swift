@@ -71,7 +71,7 @@ do {
   case "--limits": try tortureLimits(words)
   case "worker":
     let role = Role(words)
-    try Worker(role).run(threads: role.number("threads"))
+    try TortureWorker(role).run(threads: role.number("threads"))
   case "commander": try Commander(Role(words)).run()
   case "cbctl":
     // The real command, but with a clock that the referee moves.

@@ -11,7 +11,7 @@ import Testing
   @Test func `a job times out, retries and calls back while all Swift threads block`() async {
     await #expect(processExitsWith: .success) {
       ts_limit(120)
-      let timeouts = Journal<Int>()
+      let timeouts = Notes<Int>()
       let retry = RetryPolicy.fixed(attempts: 3, delay: .milliseconds(1))
       let job = BreakerJob(try Self.breaker(), timeout: .milliseconds(1), retry: retry) { _ in }
       job.timedOut = { _ in timeouts.note(1) }
@@ -25,14 +25,14 @@ import Testing
   @Test func `a timeout hook is called while all Swift threads block`() async {
     await #expect(processExitsWith: .success) {
       ts_limit(120)
-      let deadline = Journal<@Sendable () -> Void>()
+      let deadline = Notes<@Sendable () -> Void>()
       let timer = StoreTimer { _, body in
         deadline.note(body)
         return {}
       }
       let breaker = try TestHost().store(timer: timer).breaker("api")
-      let hooks = Journal<Int>()
-      let works = Journal<Int>()
+      let hooks = Notes<Int>()
+      let works = Notes<Int>()
       Task.detached {
         try await breaker.run(timeout: .seconds(1), onTimeout: { hooks.note(1) }) {
           works.note(1)
@@ -59,7 +59,7 @@ private enum Blocking {
 
   /// Starts so many tasks that every other thread of the pool runs one that blocks it.
   static func blockAllButThisThread(alreadyBlocked: Int = 0) {
-    let blocked = Journal<Int>()
+    let blocked = Notes<Int>()
     for number in 0..<(8 * cores) {
       Task.detached {
         blocked.note(number)

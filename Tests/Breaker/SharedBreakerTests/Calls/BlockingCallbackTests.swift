@@ -11,8 +11,8 @@ import Testing
     let breaker = try TestHost().store(timer: .system).breaker(
       "api", policy: BreakerPolicy(maxFailures: 1_000))
     let gate = HeldThread()
-    let blocked = Journal<Int>()
-    let ended = Journal<Int>()
+    let blocked = Notes<Int>()
+    let ended = Notes<Int>()
     let blocking = (0..<20).map { number in
       let job = BreakerJob(breaker, timeout: .milliseconds(1)) { _ in }
       job.timedOut = { _ in
@@ -26,7 +26,7 @@ import Testing
     await until { blocked.count == blocking.count }
     let retry = RetryPolicy.fixed(attempts: 3, delay: .milliseconds(1))
     let other = BreakerJob(breaker, timeout: .milliseconds(1), retry: retry) { _ in }
-    let failures = Journal<Int>()
+    let failures = Notes<Int>()
     other.failed = { _, _ in failures.note(1) }
     await other.start()
     await until { failures.count == 1 }
@@ -46,7 +46,7 @@ import Testing
     let breaker = try TestHost().store(timer: .system).breaker("api")
     let gate = HeldThread()
     let work = HungWork()
-    let begun = Journal<Int>()
+    let begun = Notes<Int>()
     // On a busy machine a call may be over before its work has begun.
     while begun.count == 0 {
       await #expect(throws: CallTimedOut.self) {

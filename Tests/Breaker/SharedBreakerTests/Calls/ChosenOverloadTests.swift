@@ -4,7 +4,7 @@ import Testing
 
 /// Which of the ways to run work a call in a task means, whose work is synchronous.
 @Suite(.timeLimit(.minutes(60))) struct ChosenOverloadTests {
-  let waits = Journal<String>()
+  let waits = Notes<String>()
 
   private func breaker() throws -> Breaker {
     let timer = StoreTimer(

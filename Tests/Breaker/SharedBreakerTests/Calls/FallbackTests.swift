@@ -95,7 +95,7 @@ import Testing
   @Test
   func `a call falls back after its last attempt only, even if the breaker opens`() async throws {
     let breaker = try breaker()
-    let answers = Journal<Int>()
+    let answers = Notes<Int>()
     let answer = try await breaker.run(retry: .fixed(attempts: 9, delay: .zero)) {
       await Task.yield()
       answers.note(1)
@@ -160,7 +160,7 @@ import Testing
   {
     let breaker = try host.store().breaker("api", policy: BreakerPolicy(maxFailures: 99))
     let retry = RetryPolicy.fixed(attempts: 2, delay: .zero)
-    let works = Journal<Int>()
+    let works = Notes<Int>()
     func runOutsideOfTask() throws -> Int {
       try breaker.run(retry: retry, classify: Self.negative) {
         works.note(1)

@@ -4,7 +4,7 @@ import SharedBreakerTesting
 /// A host on which jobs run, and a journal of everything that they call back.
 struct JobBench {
   let host = TestHost()
-  let events = Journal<String>()
+  let events = Notes<String>()
 
   /// Creates a job whose attempts and callbacks are all noted.
   func job(

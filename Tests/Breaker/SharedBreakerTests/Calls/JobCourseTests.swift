@@ -14,7 +14,7 @@ import Testing
   }
 
   @Test func `work that exceeds its timeout counts as a failure`() async throws {
-    let attempts = Journal<JobAttempt>()
+    let attempts = Notes<JobAttempt>()
     let job = try bench.job(timeout: .seconds(3)) { attempts.note($0) }
     await job.start()
     try await bench.pass(.seconds(3))
@@ -24,7 +24,7 @@ import Testing
   }
 
   @Test func `a job tries again after a failure and succeeds`() async throws {
-    let tries = Journal<Int>()
+    let tries = Notes<Int>()
     let job = try bench.job(
       BreakerPolicy(maxFailures: 2), retry: .fixed(attempts: .max, delay: .seconds(1))
     ) {
@@ -91,7 +91,7 @@ import Testing
   @Test func `a job that times out tries again and succeeds at the second attempt`()
     async throws
   {
-    let work = Journal<JobAttempt>()
+    let work = Notes<JobAttempt>()
     let job = try bench.job(timeout: .seconds(3), retry: retrying()) { work.note($0) }
     await job.start()
     try await bench.pass(.seconds(3))
@@ -105,7 +105,7 @@ import Testing
   }
 
   @Test func `a job keeps its last error when a failure has none`() async throws {
-    let tries = Journal<Int>()
+    let tries = Notes<Int>()
     let job = try bench.job(BreakerPolicy(maxFailures: 2), retry: retrying()) {
       tries.note(1)
       $0.failure(tries.count == 1 ? Refused(code: 400) : nil)
@@ -131,7 +131,7 @@ import Testing
   }
 
   @Test func `a job writes readable lines to its log`() async throws {
-    let lines = Journal<String>()
+    let lines = Notes<String>()
     let job = try bench.job(
       BreakerPolicy(maxFailures: 2), timeout: .seconds(5), retry: retrying()
     ) { if lines.count == 1 { $0.failure(Refused()) } }
@@ -154,7 +154,7 @@ import Testing
     let threads = Threads()
     let bench = bench
     threads.start {
-      let tries = Journal<Int>()
+      let tries = Notes<Int>()
       let job = try? bench.job(
         timeout: .seconds(1), retry: .fixed(attempts: .max, delay: .seconds(2))
       ) {

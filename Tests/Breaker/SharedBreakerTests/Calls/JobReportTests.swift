@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test func `a job counts one report for each attempt and refuses late ones`() async throws {
-    let attempts = Journal<JobAttempt>()
+    let attempts = Notes<JobAttempt>()
     let job = try bench.job(
       BreakerPolicy(maxFailures: 9), timeout: .seconds(3), retry: retrying()
     ) { attempts.note($0) }
@@ -44,12 +44,12 @@ import Testing
 
   @Test func `a job counts one of the reports that several threads make at once`() throws {
     for _ in 0..<50 {
-      let attempts = Journal<JobAttempt>()
+      let attempts = Notes<JobAttempt>()
       let job = try bench.job(BreakerPolicy(maxFailures: 1_000_000)) { attempts.note($0) }
       let before = job.breaker.snapshot().totals
       job.start()
       let attempt = try attempts.entry(0)
-      let counted = Journal<Int>()
+      let counted = Notes<Int>()
       Threads.run(8) { thread in
         if thread.isMultiple(of: 2) ? attempt.success() : attempt.failure(Refused()) {
           counted.note(thread)
@@ -68,7 +68,7 @@ import Testing
   @Test func `an attempt knows its number and renews its time while it makes progress`()
     async throws
   {
-    let attempts = Journal<JobAttempt>()
+    let attempts = Notes<JobAttempt>()
     let job = try bench.job(timeout: .seconds(3), retry: retrying()) { attempts.note($0) }
     await job.start()
     let first = try attempts.entry(0)
@@ -96,7 +96,7 @@ import Testing
 
   /// A job with a timeout of 20 seconds, and its first attempt, which is a probe.
   private func jobThatProbes() throws -> (job: BreakerJob, probe: JobAttempt) {
-    let attempts = Journal<JobAttempt>()
+    let attempts = Notes<JobAttempt>()
     let job = try bench.job(
       BreakerPolicy(maxFailures: 1, openFor: .seconds(1)), timeout: .seconds(20)
     ) { attempts.note($0) }
@@ -141,11 +141,11 @@ import Testing
 
   @Test func `threads that renew and report at once end an attempt once`() throws {
     for _ in 0..<50 {
-      let attempts = Journal<JobAttempt>()
+      let attempts = Notes<JobAttempt>()
       let job = try bench.job(BreakerPolicy(maxFailures: 9)) { attempts.note($0) }
       job.start()
       let attempt = try attempts.entry(0)
-      let counted = Journal<Int>()
+      let counted = Notes<Int>()
       Threads.run(8) { thread in
         if thread < 6 { _ = try? attempt.renew(for: .seconds(20 + thread)) }
         if thread >= 6, attempt.success() { counted.note(thread) }
@@ -158,7 +158,7 @@ import Testing
   }
 
   @Test func `a report after the job has ended schedules nothing`() async throws {
-    let attempts = Journal<JobAttempt>()
+    let attempts = Notes<JobAttempt>()
     let job = try bench.job(retry: retrying()) {
       attempts.note($0)
       $0.success()
@@ -171,7 +171,7 @@ import Testing
   }
 
   @Test func `failures reported while a job is open do not lengthen its open time`() throws {
-    let attempts = Journal<JobAttempt>()
+    let attempts = Notes<JobAttempt>()
     let jobs = try (0..<3).map { _ in
       try bench.job(BreakerPolicy(maxFailures: 1, openFor: .seconds(10))) { attempts.note($0) }
     }
@@ -185,7 +185,7 @@ import Testing
   }
 
   @Test func `a job that is under way does not run its work twice`() async throws {
-    let attempts = Journal<JobAttempt>()
+    let attempts = Notes<JobAttempt>()
     let job = try bench.job { attempts.note($0) }
     #expect(job.start())
     #expect(!job.start())
@@ -199,7 +199,7 @@ import Testing
   }
 
   @Test func `starting a job again keeps its pending retry`() async throws {
-    let tries = Journal<Int>()
+    let tries = Notes<Int>()
     let job = try bench.job(retry: .fixed(attempts: .max, delay: .seconds(2))) {
       tries.note(1)
       if tries.count == 1 { $0.failure(Refused()) } else { $0.success() }
@@ -214,7 +214,7 @@ import Testing
   }
 
   @Test func `resetting a job abandons its work and calls nothing back`() async throws {
-    let attempts = Journal<JobAttempt>()
+    let attempts = Notes<JobAttempt>()
     let job = try bench.job(BreakerPolicy(maxFailures: 1)) { attempts.note($0) }
     try job.breaker.trip()
     try job.reset()

@@ -8,7 +8,7 @@ import Testing
   let bench = JobBench()
 
   @Test func `a job is half-open after its open time and closes after a success`() throws {
-    let tries = Journal<BreakerState>()
+    let tries = Notes<BreakerState>()
     let job = try bench.job(BreakerPolicy(maxFailures: 1, openFor: .seconds(2))) {
       tries.note($0.job.state)
       if tries.count == 1 { $0.failure(Refused()) } else { $0.success() }
@@ -21,7 +21,7 @@ import Testing
   }
 
   @Test func `a job stays open after a trip and is half-open when its time is over`() throws {
-    let states = Journal<BreakerState>()
+    let states = Notes<BreakerState>()
     let job = try bench.job(BreakerPolicy(maxFailures: 1, openFor: .seconds(30))) { attempt in
       states.note(attempt.job.state)
       if states.count == 1 { attempt.failure(Refused()) } else { attempt.success() }
@@ -59,7 +59,7 @@ import Testing
   }
 
   @Test func `only one of several jobs becomes the probe of a half-open breaker`() throws {
-    let attempts = Journal<JobAttempt>()
+    let attempts = Notes<JobAttempt>()
     let policy = BreakerPolicy(maxFailures: 1, openFor: .seconds(1))
     let jobs = try (0..<5).map { _ in try bench.job(policy) { attempts.note($0) } }
     try jobs[0].breaker.trip()
@@ -82,7 +82,7 @@ import Testing
 
   @Test func `a job that is started in its own trip callback is rejected and stays open`() throws {
     let job = try bench.job(BreakerPolicy(maxFailures: 1)) { $0.failure(Refused()) }
-    let told = Journal<Bool>()
+    let told = Notes<Bool>()
     job.tripped = { job, _ in
       // This does not recurse: the rejection calls nothing back from within the callback.
       told.note(job.start())
@@ -96,7 +96,7 @@ import Testing
   }
 
   @Test func `a jump of the wall clock does not close a job`() throws {
-    let wall = Journal<Int64>()
+    let wall = Notes<Int64>()
     let clock = StoreClock(
       bootNanoseconds: { 1_000_000_000 }, wallMilliseconds: { Int64(wall.count) * 31_536_000_000 },
       bootID: { "boot" })

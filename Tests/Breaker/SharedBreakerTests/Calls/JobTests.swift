@@ -50,7 +50,7 @@ import Testing
       breaker, retry: .fixed(attempts: 9, delay: .zero),
       outcome: { _ in .failure(opensFor: .seconds(90)) }
     ) { $0.failure(Refused()) }
-    let tripped = Journal<Duration?>()
+    let tripped = Notes<Duration?>()
     job.tripped = { job, _ in tripped.note(job.breaker.snapshot().retryAfter) }
     job.start()
     #expect(tripped.entries == [.seconds(90)])
@@ -96,7 +96,7 @@ import Testing
   }
 
   @Test func `a cancelled job calls nothing back, whatever it was doing`() async throws {
-    let attempts = Journal<JobAttempt>()
+    let attempts = Notes<JobAttempt>()
     let job = try bench.job(retry: .fixed(attempts: 9, delay: .seconds(1))) { attempts.note($0) }
     job.cancel()
     await job.start()
@@ -126,7 +126,7 @@ import Testing
   }
 
   @Test func `a job forgets its last error after a success`() throws {
-    let tries = Journal<Int>()
+    let tries = Notes<Int>()
     let job = try bench.job {
       tries.note(1)
       if tries.count == 1 { $0.failure(Refused(code: 404)) } else { $0.success() }
@@ -139,7 +139,7 @@ import Testing
   }
 
   @Test func `a job may be started again from its own callback`() throws {
-    let rounds = Journal<Int>()
+    let rounds = Notes<Int>()
     let job = try bench.job { $0.success() }
     job.successful = { job in
       rounds.note(1)
@@ -151,7 +151,7 @@ import Testing
   }
 
   @Test func `a job goes on when its timeout hook cancels it and starts it again`() async throws {
-    let attempts = Journal<JobAttempt>()
+    let attempts = Notes<JobAttempt>()
     let job = try bench.job(
       BreakerPolicy(maxFailures: 9), timeout: .seconds(3),
       retry: .fixed(attempts: 9, delay: .seconds(1))
@@ -221,7 +221,7 @@ import Testing
     // The timer never fires, as while the process is stopped.
     let timer = StoreTimer { _, _ in {} }
     let clock = bench.host.clock
-    let reports = Journal<Bool>()
+    let reports = Notes<Bool>()
     let job = try probing(timeout: .seconds(9), timer: timer) {
       clock.advance(by: .seconds(9.5))
       reports.note($0.success())
@@ -236,7 +236,7 @@ import Testing
     let options = StoreOptions(onStoreFailure: .throw)
     let store = SharedStore(path: "/proc/no-such-folder/breakers.db", options: options)
     let job = BreakerJob(try store.breaker("api")) { _ in Issue.record("the work was run") }
-    let failures = Journal<Bool>()
+    let failures = Notes<Bool>()
     job.failed = { _, error in failures.note(error is BreakerError) }
     #expect(!job.start())
     #expect(failures.entries == [true])

@@ -61,7 +61,7 @@ import Testing
 
   @Test func `a call retries a value that is a failure and returns the last one`() async throws {
     let breaker = try breaker(maxFailures: 9)
-    let statuses = Journal<Int>()
+    let statuses = Notes<Int>()
     let retry = RetryPolicy.fixed(attempts: 3, delay: .zero)
     let response = try await breaker.run(retry: retry, classify: Self.http) {
       await Task.yield()

@@ -8,7 +8,7 @@ import Testing
   @Test(.timeLimit(.minutes(60)))
   func `a manual clock wakes only the sleepers whose time has come`() async throws {
     let clock = ManualClock()
-    let woken = Journal<Int>()
+    let woken = Notes<Int>()
     let sleepers = [3, 1, 2].map { seconds in
       Task {
         try await clock.sleep(for: .seconds(seconds))

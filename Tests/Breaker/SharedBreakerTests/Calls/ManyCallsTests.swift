@@ -32,7 +32,7 @@ import Testing
     let sum = try await withThrowingTaskGroup(of: Int.self) { group in
       for number in 0..<Self.calls {
         group.addTask {
-          let tries = Journal<Int>()
+          let tries = Notes<Int>()
           return try await breaker.run(timeout: .seconds(1), retry: retry) {
             await Task.yield()
             tries.note(number)

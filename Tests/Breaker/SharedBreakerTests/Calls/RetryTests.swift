@@ -22,7 +22,7 @@ import Testing
 
   @Test func `a call waits between its attempts and returns the first good answer`() async throws {
     let breaker = try breaker()
-    let runs = Journal<Duration>()
+    let runs = Notes<Duration>()
     let waking = waking(.seconds(1), .seconds(2))
     let answer = try await breaker.run(retry: .exponential(attempts: 3, delay: .seconds(1))) {
       await Task.yield()
@@ -39,7 +39,7 @@ import Testing
 
   @Test func `a synchronous call blocks its thread between its attempts`() async throws {
     let breaker = try breaker()
-    let runs = Journal<Duration>()
+    let runs = Notes<Duration>()
     let threads = Threads()
     threads.start { [clock = host.clock] in
       let answer = try? breaker.run(retry: .powers(of: 2, attempts: 3)) {
@@ -56,7 +56,7 @@ import Testing
 
   @Test func `the second call of three attempts opens a breaker after five failures`() throws {
     let breaker = try breaker(maxFailures: 5)
-    let runs = Journal<Int>()
+    let runs = Notes<Int>()
     for _ in 0..<2 {
       #expect(breaker.state == .closed)
       #expect(throws: Refused.self) {
@@ -73,7 +73,7 @@ import Testing
   @Test func `a call that succeeds at its third attempt is two failures of three calls`() throws {
     let policy = BreakerPolicy(failureRate: 0.9, window: .seconds(60), minCalls: 3)
     let breaker = try host.store().breaker("api", policy: policy)
-    let runs = Journal<Int>()
+    let runs = Notes<Int>()
     try breaker.run(retry: .fixed(attempts: 3, delay: .zero)) {
       runs.note(1)
       if runs.count < 3 { throw Refused() }
@@ -83,7 +83,7 @@ import Testing
 
   @Test func `a call throws the last error when its attempts are used up`() async throws {
     let breaker = try breaker()
-    let runs = Journal<Int>()
+    let runs = Notes<Int>()
     await #expect(throws: Refused(code: 2)) {
       try await breaker.run(retry: .fixed(attempts: 2, delay: .zero)) {
         await Task.yield()
@@ -113,7 +113,7 @@ import Testing
 
   @Test func `a call stops at the error that opens the breaker and throws it`() async throws {
     let breaker = try breaker(maxFailures: 3)
-    let runs = Journal<Int>()
+    let runs = Notes<Int>()
     await #expect(throws: Refused(code: 3)) {
       try await breaker.run(retry: .fixed(attempts: .max, delay: .zero)) {
         await Task.yield()
@@ -146,7 +146,7 @@ import Testing
     let breaker = try host.store().breaker("api", policy: policy)
     try breaker.trip()
     host.clock.advance(by: .seconds(1))
-    let values = Journal<Int>()
+    let values = Notes<Int>()
     _ = try await breaker.run(
       retry: .fixed(attempts: 3, delay: .zero, retryIf: { _ in true }),
       classify: .errors { _ in .ignored }
@@ -166,7 +166,7 @@ import Testing
     let retry = RetryPolicy.fixed(
       attempts: 3, delay: .zero, retryIf: { ($0 as? Refused)?.code == 503 })
     for (code, attempts) in [(503, 3), (404, 1)] {
-      let runs = Journal<Int>()
+      let runs = Notes<Int>()
       await #expect(throws: Refused(code: code)) {
         try await breaker.run(retry: retry) {
           await Task.yield()
@@ -186,7 +186,7 @@ import Testing
     outcome: CallOutcome, attempts: Int
   ) async throws {
     let breaker = try breaker()
-    let runs = Journal<Int>()
+    let runs = Notes<Int>()
     let retry = RetryPolicy.fixed(attempts: 3, delay: .zero)
     await #expect(throws: Refused.self) {
       try await breaker.run(retry: retry, classify: .errors { _ in outcome }) {
@@ -201,7 +201,7 @@ import Testing
   @Test func `a permanent failure is not retried even if the breaker is forced closed`() throws {
     let breaker = try breaker()
     try breaker.force(.forcedClosed)
-    let runs = Journal<Int>()
+    let runs = Notes<Int>()
     #expect(throws: Refused.self) {
       try breaker.run(
         retry: .fixed(attempts: 3, delay: .zero, retryIf: { _ in true }),
@@ -220,7 +220,7 @@ import Testing
     let retry = RetryPolicy.exponential(
       attempts: 4, delay: .seconds(1), longest: .seconds(30),
       retryAfter: { ($0 as? Refused).flatMap { $0.code > 0 ? .seconds($0.code) : nil } })
-    let runs = Journal<Duration>()
+    let runs = Notes<Duration>()
     let waking = waking(.seconds(20), .seconds(2))
     await #expect(throws: Refused(code: 31)) {
       try await breaker.run(retry: retry) {
@@ -276,7 +276,7 @@ import Testing
   ) async throws {
     let breaker = try host.store().breaker("api", onStoreFailure: .throw)
     let retry = RetryPolicy.fixed(attempts: 2, delay: .seconds(1))
-    let errors = Journal<any Error>()
+    let errors = Notes<any Error>()
     let threads = Threads()
     let task = Task {
       guard isTask else { return }

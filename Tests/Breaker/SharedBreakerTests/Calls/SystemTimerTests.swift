@@ -31,7 +31,7 @@ import Testing
 
   @Test func `calls wait for the system timer between two attempts`() async throws {
     let breaker = try inMemory()
-    let tries = Journal<Int>()
+    let tries = Notes<Int>()
     for retry in [
       RetryPolicy.fixed(attempts: 3, delay: .milliseconds(1)),
       .exponential(attempts: 3, delay: .microseconds(100), jitter: 1.0),
@@ -54,13 +54,13 @@ import Testing
 
   @Test func `the system timer ends a late attempt of a job and starts the next one`() async throws
   {
-    let tries = Journal<Int>()
+    let tries = Notes<Int>()
     let job = BreakerJob(
       try inMemory(), timeout: .milliseconds(1), retry: .fixed(attempts: 3, delay: .milliseconds(1))
     ) { _ in tries.note(1) }
-    let timeouts = Journal<Int>()
+    let timeouts = Notes<Int>()
     job.timedOut = { _ in timeouts.note(1) }
-    let errors = Journal<Bool>()
+    let errors = Notes<Bool>()
     job.failed = { _, error in errors.note(error is CallTimedOut) }
     await job.start()
     await until { errors.count == 1 }

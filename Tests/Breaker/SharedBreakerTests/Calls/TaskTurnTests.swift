@@ -29,7 +29,7 @@ import Testing
       let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
       let breaker = try TestHost().store().breaker("gpu", policy: policy)
       let permit = try await breaker.acquire()
-      let begun = Journal<Int>()
+      let begun = Notes<Int>()
       let tasks = (0..<4).map { way in
         Task { try await enter(breaker, way) { begun.note(way) } }
       }
@@ -52,7 +52,7 @@ import Testing
 private func areServed(by breaker: Breaker) async throws -> Bool {
   let permit = try await breaker.acquire().shared()
   let callers = 8 * Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-  let begun = Journal<Int>()
+  let begun = Notes<Int>()
   try await withThrowingTaskGroup(of: Void.self) { group in
     for number in 0..<callers {
       group.addTask { try await enter(breaker, number % 4) { begun.note(number) } }

@@ -6,7 +6,7 @@ import Testing
 /// A test host whose store fails and works again.
 @Suite(.timeLimit(.minutes(60))) struct TestHostFailureTests {
   private let host = TestHost()
-  private let told = Journal<String>()
+  private let told = Notes<String>()
 
   private func store(_ action: StoreFailureAction = .continueLocally) -> SharedStore {
     host.process().store(onStoreFailure: action) { [told] event in

@@ -130,7 +130,7 @@ import Testing
     let breaker = try host.store().breaker("api")
     let victim = host.process()
     let work = HungWork()
-    let hung = Journal<Int64>()
+    let hung = Notes<Int64>()
     let store = victim.store()
     try store.registerHook("pager")
     try breaker.trip()
@@ -141,7 +141,7 @@ import Testing
       }
     }
     await until { hung.count > 0 }
-    let handled = Journal<Int64>()
+    let handled = Notes<Int64>()
     let heirs = host.process().store()
     let inheriting = Task {
       await heirs.handleHistory(as: "pager") { handled.note($0.id) }
@@ -168,7 +168,7 @@ import Testing
     // Registering it again, in any process, forgets nothing.
     try host.process().store().registerHook("pager")
     try breaker.trip()
-    let handled = Journal<BreakerState?>()
+    let handled = Notes<BreakerState?>()
     let hook = Task {
       await store.handleHistory(as: "pager") { handled.note($0.change.stateAfter) }
     }

@@ -170,7 +170,7 @@ private struct ServiceDown: Error {}
 private struct Client {
   let breaker: Breaker
   let jitter: BreakerPolicy.Rate
-  private let tries = Journal<Int>()
+  private let tries = Notes<Int>()
 
   init(breaker: Breaker, jitter: BreakerPolicy.Rate = 0.0) {
     self.breaker = breaker

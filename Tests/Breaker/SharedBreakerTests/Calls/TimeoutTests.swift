@@ -50,7 +50,7 @@ import Testing
 
   @Test func `a timeout cancels the work at its deadline`() async throws {
     let breaker = try breaker()
-    let ends = Journal<Bool>()
+    let ends = Notes<Bool>()
     let clock = host.clock
     let call = Task {
       try await breaker.run(timeout: timeout) {
@@ -66,7 +66,7 @@ import Testing
 
   @Test func `the timeout hook is called once for each late attempt`() async throws {
     let breaker = try breaker()
-    let hooks = Journal<BreakerState>()
+    let hooks = Notes<BreakerState>()
     let work = HungWork()
     let call = Task {
       try await breaker.run(

@@ -30,7 +30,7 @@ import Testing
 
   @Test func `a timer that is taken back in time does not fire`() async {
     while true {
-      let called = Journal<Int>()
+      let called = Notes<Int>()
       let start = ContinuousClock.now
       let takeBack = timer.call(after: .milliseconds(5)) { called.note(1) }
       takeBack()
@@ -43,7 +43,7 @@ import Testing
   }
 
   @Test func `the timer thread is woken for a timer that is due before all others`() async {
-    let called = Journal<Int>()
+    let called = Notes<Int>()
     let takeBack = timer.call(after: .seconds(3_600)) { called.note(1) }
     _ = timer.call(after: .milliseconds(1)) { called.note(2) }
     await until { called.count > 0 }
@@ -55,7 +55,7 @@ import Testing
     final class Leaf: Sendable {}
     weak var kept: Leaf?
     for isTakenBack in [true, false] {
-      let called = Journal<Int>()
+      let called = Notes<Int>()
       do {
         let leaf = Leaf()
         kept = leaf
@@ -78,7 +78,7 @@ import Testing
         try? await breaker.run(retry: .fixed(attempts: 2, delay: .microseconds(1))) {}
       }
       guard ProcessThreads.count(named: "breaker") == 0 else { exit(1) }
-      let ended = Journal<Int>()
+      let ended = Notes<Int>()
       let jobs = (0..<100).map { _ in BreakerJob(breaker, timeout: .milliseconds(1)) { _ in } }
       for job in jobs {
         job.failed = { _, _ in ended.note(1) }

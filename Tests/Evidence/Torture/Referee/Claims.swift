@@ -59,12 +59,12 @@ struct Claims {
   }
 
   /// The certain times of the process's events, which are given in order.
-  func steps(of events: [Event]) -> [Timeline.Step] {
+  func steps(of events: [Event]) -> [StateTimeline.Step] {
     let begins = (sure.map(\.began) + possible).sorted()
     let ends = sure.map(\.told).sorted()
     let last = possible.isEmpty ? Int64.max : max(ended, ends.last ?? .min)
     return events.enumerated().map { index, event in
-      Timeline.Step(
+      StateTimeline.Step(
         event: event, began: index < begins.count ? begins[index] : .min,
         ended: index < ends.count ? ends[index] : last)
     }

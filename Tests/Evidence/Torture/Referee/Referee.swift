@@ -3,8 +3,8 @@ struct Referee {
   let evidence: Evidence
 
   /// The certain times of each breaker's changes; none if its history is not complete.
-  let timelines: [String: Timeline]
-  let modes: [String: Timeline]
+  let timelines: [String: StateTimeline]
+  let modes: [String: StateTimeline]
 
   /// The number of answers that were compared with a certain state.
   private(set) var answersCompared = 0
@@ -17,16 +17,16 @@ struct Referee {
 
   private static func timelines(
     _ evidence: Evidence, areModes: Bool, beginning: String
-  ) -> [String: Timeline] {
+  ) -> [String: StateTimeline] {
     let claims = Claims.all(evidence, areModes: areModes)
-    var timelines: [String: Timeline] = [:]
+    var timelines: [String: StateTimeline] = [:]
     for (breaker, row) in evidence.rows where evidence.isContinuous && !row.isTrimmed {
       let events = evidence.events(of: breaker, areModes: areModes)
-      var steps: [Timeline.Step] = []
+      var steps: [StateTimeline.Step] = []
       for (pid, own) in Dictionary(grouping: events, by: \.pid) {
         steps += (claims[breaker]?[pid] ?? Claims()).steps(of: own)
       }
-      timelines[breaker] = Timeline(
+      timelines[breaker] = StateTimeline(
         steps.sorted { $0.event.id < $1.event.id }, beginning: beginning)
     }
     return timelines

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What happened, in the order in which it was noted.
-final class Journal<Entry: Sendable>: Sendable {
+final class Notes<Entry: Sendable>: Sendable {
   private let noted = Guarded<[Entry]>([])
 
   func note(_ entry: Entry) { noted.withLock { $0.append(entry) } }

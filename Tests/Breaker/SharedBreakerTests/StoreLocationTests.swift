@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The path of a store: how long it may be, and from where a relative one is resolved.
-@Suite struct StorePathTests {
+@Suite struct StoreLocationTests {
   /// A path of `length` bytes, whose directories do not exist yet.
   private func path(_ length: Int, in directory: TemporaryDirectory) -> String {
     var path = directory.path

@@ -4,10 +4,10 @@ import Testing
 @testable import ControlKit
 
 /// How people are told which breakers flap.
-@Suite struct FlappingTests {
+@Suite struct FlappingDisplayTests {
   /// A store with a breaker that has opened and closed again five times, and one that has not.
-  private static func bench() -> Bench {
-    let bench = Bench()
+  private static func bench() -> CommandBench {
+    let bench = CommandBench()
     for name in ["steady", "shaky"] { _ = bench("policy", name, "--set", "probes=2") }
     for _ in 1...Flapping.outages {
       _ = bench("trip", "shaky")
@@ -17,7 +17,9 @@ import Testing
     return bench
   }
 
-  private static func onTerminal(_ bench: Bench, _ words: String..., width: Int = 120) -> [String] {
+  private static func onTerminal(_ bench: CommandBench, _ words: String..., width: Int = 120)
+    -> [String]
+  {
     let recorder = Recorder()
     return bench.run(words + ["--no-color"], on: recorder.console(width: width), recorder).output
       .split(separator: "\n").map { String($0) }

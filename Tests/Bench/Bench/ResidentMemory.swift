@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 
 /// The memory of a process.
-enum Memory {
+enum ResidentMemory {
   /// The resident bytes of this process.
   static func resident() throws -> Int {
     let words = String(decoding: try Files.read("/proc/self/statm"), as: UTF8.self)

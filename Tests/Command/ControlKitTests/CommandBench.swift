@@ -5,7 +5,7 @@ import SharedBreaker
 import TestSupport
 
 /// A store in a directory of its own, with a clock that only the test moves.
-final class Bench: Sendable {
+final class CommandBench: Sendable {
   private let elapsed = Guarded(Int64(0))
   let folder: String
   var path: String { "\(folder)/breakers.db" }

@@ -2,7 +2,7 @@
 ///
 /// Every host sees the messages in one order, only a little later, so one view of them stands for
 /// the views of all hosts.
-struct Server {
+struct SimulatedServer {
   private var until: [Int64]
   private var tellers: Set<Int> = []
 

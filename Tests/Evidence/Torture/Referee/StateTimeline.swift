@@ -4,7 +4,7 @@
 /// times to the nanosecond. The process that made a change recorded when its call began and when it
 /// was notified. At the k-th change of a process, k calls had begun, and once k notices had come,
 /// it was over. So the k-th of the sorted times hold, whichever thread made which change.
-struct Timeline: Sendable {
+struct StateTimeline: Sendable {
   /// A change of state.
   struct Step: Sendable {
     var event: Event

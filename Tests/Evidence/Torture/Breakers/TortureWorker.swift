@@ -6,7 +6,7 @@ import TestShim
 import TestSupport
 
 /// A process that uses breakers through the library, from several threads.
-final class Worker: Sendable {
+final class TortureWorker: Sendable {
   private let board: Board
   let scribe: Scribe
   let store: SharedStore
@@ -95,7 +95,7 @@ final class Worker: Sendable {
 }
 
 /// What a worker does with a breaker.
-extension Worker {
+extension TortureWorker {
   /// Records a call, and whether the store has surely recorded it.
   ///
   /// If the store was neither lost nor found again during the call, it was usable all the time.
@@ -231,7 +231,7 @@ extension Worker {
   }
 }
 
-extension Worker {
+extension TortureWorker {
   /// Does what an operator would do, through the library.
   func operate(
     _ index: Int, _ action: Call.Action, _ detail: String = "-", _ body: () throws -> Void
@@ -256,7 +256,7 @@ extension Worker {
   }
 }
 
-extension Worker {
+extension TortureWorker {
   /// Forks a child that makes some calls, whatever the other threads of this process are doing.
   func fork(_ random: SeededRandom) {
     let child = ts_fork()

@@ -1,7 +1,7 @@
 import SharedBreaker
 
 /// Something that is done with a store while its disk fails.
-struct Scenario: Sendable {
+struct FaultScenario: Sendable {
   var name: String
 
   /// Prepares the store once, without faults; nil if there is no store.
@@ -27,13 +27,13 @@ struct Scenario: Sendable {
     self.act = act
   }
 
-  static func named(_ name: String) -> Scenario? { all.first { $0.name == name } }
+  static func named(_ name: String) -> FaultScenario? { all.first { $0.name == name } }
 
   static let all = opening + calls + probes + operators + looking + listening + upkeep
 }
 
 /// Ways to prepare a store.
-extension Scenario {
+extension FaultScenario {
   @Sendable static func closed(_ play: Play) throws { try play.declare() }
 
   @Sendable static func failing(_ play: Play) throws {
@@ -63,35 +63,37 @@ extension Scenario {
   }
 }
 
-extension Scenario {
+extension FaultScenario {
   private static let opening = [
-    Scenario("open-fresh", ready: nil) { try $0.store.connect() },
-    Scenario("open-existing", prepare: failing, ready: nil) { try $0.store.connectToExisting() },
-    Scenario("bring-up-to-date", prepare: { try OlderStore.make($0.path) }, ready: nil) {
+    FaultScenario("open-fresh", ready: nil) { try $0.store.connect() },
+    FaultScenario("open-existing", prepare: failing, ready: nil) {
       try $0.store.connectToExisting()
     },
-    Scenario("first-call", prepare: failing, ready: nil) { try $0.succeed() },
-    Scenario("first-use", ready: nil) { try $0.succeed() },
+    FaultScenario("bring-up-to-date", prepare: { try OlderStore.make($0.path) }, ready: nil) {
+      try $0.store.connectToExisting()
+    },
+    FaultScenario("first-call", prepare: failing, ready: nil) { try $0.succeed() },
+    FaultScenario("first-use", ready: nil) { try $0.succeed() },
     // The first call creates the breaker, and its failure is a second transaction.
-    Scenario("first-failure", prepare: { try $0.succeed() }, ready: nil) { try $0.fail() },
+    FaultScenario("first-failure", prepare: { try $0.succeed() }, ready: nil) { try $0.fail() },
   ]
 
   private static let calls = [
-    Scenario("declare", prepare: closed) { try $0.declare(Play.policy, for: "new") },
-    Scenario("redeclare", prepare: closed) { try $0.declare("max-failures=3") },
-    Scenario("failure", prepare: closed) { try $0.fail() },
-    Scenario("success-after-failure", prepare: failing) { try $0.succeed() },
-    Scenario("trip", prepare: failing) { try $0.fail() },
-    Scenario(
+    FaultScenario("declare", prepare: closed) { try $0.declare(Play.policy, for: "new") },
+    FaultScenario("redeclare", prepare: closed) { try $0.declare("max-failures=3") },
+    FaultScenario("failure", prepare: closed) { try $0.fail() },
+    FaultScenario("success-after-failure", prepare: failing) { try $0.succeed() },
+    FaultScenario("trip", prepare: failing) { try $0.fail() },
+    FaultScenario(
       "rate", prepare: { try $0.declare("failure-rate=50% window=1m min-calls=2") },
       ready: { try $0.succeed() }, act: { try $0.fail() }),
-    Scenario(
+    FaultScenario(
       "success-after-neighbour", prepare: closed,
       ready: {
         try $0.succeed()
         try $0.other.breaker("neighbour").trip()
       }, act: { try $0.succeed() }),
-    Scenario("rejection", prepare: open, ready: seen) { try beRejected($0) },
+    FaultScenario("rejection", prepare: open, ready: seen) { try beRejected($0) },
   ]
 
   /// Prepares a breaker that is known to be open, and a neighbour that has changed since.
@@ -110,22 +112,22 @@ extension Scenario {
   }
 
   private static let probes = [
-    Scenario("probe", prepare: due) { play in
+    FaultScenario("probe", prepare: due) { play in
       do throws(BreakerError) {
         play.permit = HeldPermit(try play.breaker.acquire())
       } catch {
         throw Wrong("the only caller was not let through: \(error)")
       }
     },
-    Scenario("probe-success", prepare: due, ready: probing) { try end($0) { $0.succeed() } },
-    Scenario("probe-failure", prepare: due, ready: probing) { try end($0) { $0.fail() } },
-    Scenario("probe-ignored", prepare: due, ready: probing) { try end($0) { $0.ignore() } },
-    Scenario("probe-renewal", prepare: due, ready: probing) { play in
+    FaultScenario("probe-success", prepare: due, ready: probing) { try end($0) { $0.succeed() } },
+    FaultScenario("probe-failure", prepare: due, ready: probing) { try end($0) { $0.fail() } },
+    FaultScenario("probe-ignored", prepare: due, ready: probing) { try end($0) { $0.ignore() } },
+    FaultScenario("probe-renewal", prepare: due, ready: probing) { play in
       play.wait(seconds: 5)
       guard try play.permit?.renew() == true else { throw Wrong("the lease was lost") }
     },
-    Scenario("hung-probe", prepare: due, ready: hanging) { try beRejected($0) },
-    Scenario("token", prepare: due) { play in
+    FaultScenario("hung-probe", prepare: due, ready: hanging) { try beRejected($0) },
+    FaultScenario("token", prepare: due) { play in
       _ = try play.breaker.acquireToken()
     },
   ]
@@ -136,12 +138,12 @@ extension Scenario {
   }
 
   private static let operators = [
-    Scenario("reset", prepare: open) { try $0.breaker.reset() },
-    Scenario("force", prepare: closed) { try $0.breaker.force(.forcedOpen, reason: "night") },
-    Scenario("operator-trip", prepare: closed) { try $0.breaker.trip(reason: "by hand") },
-    Scenario("policy", prepare: closed) {
+    FaultScenario("reset", prepare: open) { try $0.breaker.reset() },
+    FaultScenario("force", prepare: closed) { try $0.breaker.force(.forcedOpen, reason: "night") },
+    FaultScenario("operator-trip", prepare: closed) { try $0.breaker.trip(reason: "by hand") },
+    FaultScenario("policy", prepare: closed) {
       try $0.breaker.overridePolicy(set: [.openFor: "1m"])
     },
-    Scenario("delete", prepare: open) { _ = try $0.store.delete("api") },
+    FaultScenario("delete", prepare: open) { _ = try $0.store.delete("api") },
   ]
 }

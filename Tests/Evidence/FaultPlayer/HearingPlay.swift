@@ -6,14 +6,14 @@ import SharedBreaker
 import TestSupport
 
 /// A task that follows the history, for a thread that waits for what the task receives.
-final class Hearing: Sendable {
+final class HearingPlay: Sendable {
   private let heard = Guarded<[Int64]>([])
   private let word = DispatchSemaphore(value: 0)
   private let isOver = DispatchSemaphore(value: 0)
   private let task = Guarded<Task<Void, Never>?>(nil)
 
   /// Starts the task; `listen` passes what it receives to `hear`.
-  func begin(_ listen: @escaping @Sendable (Hearing) async -> Void) {
+  func begin(_ listen: @escaping @Sendable (HearingPlay) async -> Void) {
     task.withLock {
       $0 = Task.detached {
         await listen(self)
@@ -51,7 +51,7 @@ final class Hearing: Sendable {
 }
 
 /// Scenarios of listeners while the disk fails; the next entry wakes those that could not read.
-extension Scenario {
+extension FaultScenario {
   static let listening = listeners.map { listener in
     var listener = listener
     listener.isExact = false
@@ -59,12 +59,12 @@ extension Scenario {
   }
 
   private static let listeners = [
-    Scenario("follow", prepare: threeTimes) { play in
+    FaultScenario("follow", prepare: threeTimes) { play in
       try listen(play) { store, hearing in
         for await entry in store.followHistory(after: 0) { hearing.hear(entry) }
       }
     },
-    Scenario("handle", prepare: threeTimesHandled) { play in
+    FaultScenario("handle", prepare: threeTimesHandled) { play in
       try listen(play) { store, hearing in
         await store.handleHistory(as: "pager") { hearing.hear($0) }
       }
@@ -87,9 +87,9 @@ extension Scenario {
   }
 
   private static func listen(
-    _ play: Play, _ listen: @escaping @Sendable (SharedStore, Hearing) async -> Void
+    _ play: Play, _ listen: @escaping @Sendable (SharedStore, HearingPlay) async -> Void
   ) throws {
-    let hearing = Hearing()
+    let hearing = HearingPlay()
     let store = play.store
     hearing.begin { await listen(store, $0) }
     hearing.waitForFault(orEntries: 3)

@@ -3,7 +3,7 @@ import Testing
 @testable import BreakerCore
 
 /// How long a breaker was in each state, and how often it entered each.
-@Suite struct StateTallyTests {
+@Suite struct TimeInStateTests {
   /// A breaker that has just been created.
   private static func bench(_ policy: BreakerPolicy = BreakerPolicy()) -> Bench {
     var bench = Bench(policy)

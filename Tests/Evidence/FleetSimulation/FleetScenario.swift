@@ -1,7 +1,7 @@
 import BreakerCore
 
 /// What a fleet goes through, and how it is set up.
-struct Scenario {
+struct FleetScenario {
   var hosts: Int
   var quorum: FleetQuorum?
 
@@ -48,21 +48,21 @@ struct Scenario {
   /// The resource is down for 100 seconds, for every host.
   static func outage(
     hosts: Int, quorum: FleetQuorum?, spread: Int64 = 0, isSuppressed: Bool = true
-  ) -> Scenario {
-    Scenario(
+  ) -> FleetScenario {
+    FleetScenario(
       hosts: hosts, quorum: quorum, spread: spread, isSuppressed: isSuppressed, sick: hosts,
       troubles: [0..<100 * second])
   }
 
   /// Some hosts cannot reach the resource, for five minutes.
-  static func sickHosts(_ sick: Int, in hosts: Int, quorum: FleetQuorum) -> Scenario {
-    Scenario(
+  static func sickHosts(_ sick: Int, in hosts: Int, quorum: FleetQuorum) -> FleetScenario {
+    FleetScenario(
       hosts: hosts, quorum: quorum, spread: second, sick: sick, troubles: [0..<300 * second])
   }
 
   /// One host cannot reach the resource for every other five seconds, for five minutes.
-  static func flappingHost(in hosts: Int, quorum: FleetQuorum) -> Scenario {
+  static func flappingHost(in hosts: Int, quorum: FleetQuorum) -> FleetScenario {
     let troubles = (0..<30).map { Int64($0) * 10 * second..<(Int64($0) * 10 + 5) * second }
-    return Scenario(hosts: hosts, quorum: quorum, spread: second, sick: 1, troubles: troubles)
+    return FleetScenario(hosts: hosts, quorum: quorum, spread: second, sick: 1, troubles: troubles)
   }
 }

@@ -5,7 +5,7 @@ import TestShim
 import TestSupport
 
 /// The options that a puppet is started with.
-struct Options {
+struct PuppetOptions {
   var path: String
   var store: StoreOptions
 
@@ -49,7 +49,7 @@ struct Options {
 }
 
 /// Starting while few descriptors are left.
-extension Options {
+extension PuppetOptions {
   /// Creates the store; with the option `descriptors=N`, while only N more files may be opened.
   func makeStore() -> SharedStore {
     guard let descriptors else { return SharedStore(path: path, options: store) }

@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 
 /// One run of the benchmark: its directory, its scale, and everything it measures.
-struct Bench {
+struct Benchmark {
   var room: Room
   var scale: Scale
   var store: SharedStore

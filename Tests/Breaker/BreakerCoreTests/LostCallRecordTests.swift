@@ -3,7 +3,7 @@ import Testing
 @testable import BreakerCore
 
 /// Calls that were under way when their process ended.
-@Suite struct LostCallTests {
+@Suite struct LostCallRecordTests {
   @Test func `lost calls are failures where the policy says so, and open the breaker once`() {
     var bench = Bench(BreakerPolicy(maxFailures: 3, lostCalls: .failure))
     bench.lose(2)

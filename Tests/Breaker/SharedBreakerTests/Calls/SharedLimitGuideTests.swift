@@ -15,8 +15,10 @@ import Testing
       String(decoding: try Files.read("/\(root)/\(path)"), as: UTF8.self)
     }
     let guide = try text("Sources/Breaker/SharedBreaker/SharedBreaker.docc/SharingALimit.md")
-    let tests = Self.lines(of: try text("Tests/Breaker/SharedBreakerTests/Calls/LimitGuideTests.swift"))
-      .joined(separator: "\n")
+    let tests = Self.lines(
+      of: try text("Tests/Breaker/SharedBreakerTests/Calls/SharedLimitGuideTests.swift")
+    )
+    .joined(separator: "\n")
     let examples = guide.split(separator: "```swift\n").dropFirst().compactMap {
       $0.split(separator: "```").first.map { Self.lines(of: String($0)) }
     }
@@ -52,7 +54,7 @@ import Testing
   @Test func `training takes two units and leaves what is reserved`() throws {
     let store = TestHost().store()
     let gpu = try store.breaker("gpu", policy: BreakerPolicy(maxConcurrent: 4, reserve: 2))
-    let trained = Journal<Int>()
+    let trained = Notes<Int>()
     func train() throws { trained.note(gpu.snapshot().limit?.unitsInUse ?? 0) }
     let training = gpu.claiming(units: 2, inBackground: true)
     try training.run { try train() }

@@ -1,7 +1,7 @@
 import Glibc
 
 /// The options of the command line.
-struct Options {
+struct BenchOptions {
   var isQuick = false
   var isJSON = false
   var plot: String?

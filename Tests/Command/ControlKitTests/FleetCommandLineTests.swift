@@ -5,7 +5,7 @@ import Testing
 @testable import ControlKit
 
 /// The command `fleet`, and what other commands say about a fleet.
-@Suite struct FleetCommandTests {
+@Suite struct FleetCommandLineTests {
   @Test func `fleet status prints what the relay answers`() throws {
     let fleet = try FleetBench()
     let server = try FakeRelay(beside: fleet.bench.path, .answers(FleetSamples.document))
@@ -53,7 +53,7 @@ import Testing
   }
 
   @Test func `fleet status fails for a store without a fleet`() {
-    let bench = Bench()
+    let bench = CommandBench()
     #expect(bench("fleet", "status").errors.hasPrefix("cbctl: no store yet at "))
     #expect(bench("fleet", "leave", "--yes").code == 69)
     _ = bench("init")
