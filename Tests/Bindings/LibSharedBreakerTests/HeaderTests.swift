@@ -16,7 +16,8 @@ import Testing
   init() throws {
     let root = #filePath.split(separator: "/").dropLast(4).map { "/" + $0 }.joined()
     func text(_ name: String) throws -> String {
-      String(decoding: try Files.read("\(root)/Sources/Bindings/CSharedBreaker/\(name)"), as: UTF8.self)
+      String(
+        decoding: try Files.read("\(root)/Sources/Bindings/CSharedBreaker/\(name)"), as: UTF8.self)
     }
     header = try text("sharedbreaker.h")
     manual = try text("sharedbreaker.3")

@@ -17,7 +17,8 @@ import Testing
     func text(_ path: String) throws -> String {
       String(decoding: try Files.read(path), as: UTF8.self)
     }
-    let guide = try text("/\(root)/Sources/Breaker/SharedBreaker/SharedBreaker.docc/SeeingWhatHappens.md")
+    let guide = try text(
+      "/\(root)/Sources/Breaker/SharedBreaker/SharedBreaker.docc/SeeingWhatHappens.md")
     let tests = Self.lines(of: try text(#filePath)).joined(separator: "\n")
     let examples = guide.split(separator: "```swift\n").dropFirst().compactMap {
       $0.split(separator: "```").first.map { String($0) }

@@ -7,7 +7,8 @@ import Testing
 @Suite struct MonitoringTests {
   private static let folder =
     "/" + #filePath.split(separator: "/").dropLast(4).joined(separator: "/")
-  private static let resources = folder + "/Sources/Breaker/SharedBreaker/SharedBreaker.docc/Resources"
+  private static let resources =
+    folder + "/Sources/Breaker/SharedBreaker/SharedBreaker.docc/Resources"
 
   private static func text(_ path: String) throws -> String {
     String(decoding: try Files.read(path), as: UTF8.self)
@@ -25,8 +26,10 @@ import Testing
   @Test(arguments: ["grafana-dashboard.json", "prometheus-alerts.yml"])
   func `the dashboard and the alerts use only metrics that exist`(file: String) throws {
     let known = Set(
-      try Exposition(Self.text(Self.folder + "/Tests/Command/ControlKitTests/Snapshots/metrics.txt"))
-        .families)
+      try Exposition(
+        Self.text(Self.folder + "/Tests/Command/ControlKitTests/Snapshots/metrics.txt")
+      )
+      .families)
     let asked = Self.names(in: try Self.text("\(Self.resources)/\(file)"))
     #expect(asked.count > 4)
     #expect(asked.subtracting(known) == [])

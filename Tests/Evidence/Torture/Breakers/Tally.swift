@@ -1,4 +1,3 @@
-
 /// Totals of what was done and seen.
 struct Tally {
   var phases = 0
