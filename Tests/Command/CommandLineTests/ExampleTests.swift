@@ -42,7 +42,7 @@ import Testing
     func text(_ path: String) throws -> String {
       String(decoding: try Files.read("\(root)/Sources/\(path)"), as: UTF8.self)
     }
-    let guide = try text("SharedBreaker/SharedBreaker.docc/PreforkFromSwift.md")
+    let guide = try text("Breaker/SharedBreaker/SharedBreaker.docc/PreforkFromSwift.md")
     for file in ["include/prefork.h", "prefork.c"] {
       #expect(guide.contains("```c\n\(try text("Examples/CPrefork/\(file)"))```\n"), "\(file)")
     }
