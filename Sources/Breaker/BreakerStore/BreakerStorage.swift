@@ -2,8 +2,8 @@ package import BreakerCore
 
 /// Where breakers are kept: one transaction at a time, each of them whole or not at all.
 ///
-/// The SQLite file is one such storage and the memory of a process is another. What a transaction
-/// does is written once, in terms of ``StorePlace``.
+/// The SQLite file is one such storage and the memory of a process is another. The work of a
+/// transaction is written once, in terms of ``StorePlace``.
 package protocol BreakerStorage: AnyObject, Sendable {
   /// Where one load tells whether anything changed; the address is good as long as the storage.
   ///
@@ -14,7 +14,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// The tasks that wait for events of any process.
   var listeners: Listeners { get }
 
-  /// What processes hold in the storage until they end.
+  /// The locks that processes hold in the storage until they end.
   var owners: any StoreOwners { get }
 
   /// The counters that processes share; nil if there are none.
@@ -23,7 +23,8 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// The slots of a breaker with a limit; nil if it can have none now.
   func slots(ofBreaker id: Int64) -> (any CallSlots)?
 
-  /// The calls under way on breakers with a limit, and those who wait, as far as that is known.
+  /// The calls under way on breakers with a limit, and the callers that wait, as far as both are
+  /// known.
   func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState]
 
   /// Uses other slots from now on if those in use were replaced or deleted.
@@ -90,7 +91,7 @@ package enum ForkMoment: Sendable {
 
 /// Reading.
 extension BreakerStorage {
-  /// What tells whether anything changed since it was last loaded.
+  /// A number that differs from the last one loaded if anything has changed since.
   package func currentFingerprint() -> UInt64 { unsafe WALIndexPage.load(fingerprint) }
 
   /// The breaker of that name, or nil if there is none.
@@ -208,7 +209,7 @@ extension BreakerStorage {
 
 /// The fleet.
 extension BreakerStorage {
-  /// What the store knows of its fleet; nil if no relay has ever worked on it.
+  /// The store's knowledge of its fleet; nil if no relay has ever worked on it.
   package func fleet() throws(StoreError) -> StoredFleet? {
     try checkIdentity()
     return try read(isLong: false) { place throws(StoreError) in try place.fleet() }
@@ -259,16 +260,16 @@ extension BreakerStorage {
     }.answer
   }
 
-  /// Does what a relay requests; if nothing changes, nothing is written.
+  /// Carries out the request of a relay; if nothing changes, nothing is written.
   ///
   /// Each transaction ends when its time is up. Before the next one, and before this returns, others
   /// have as much time to write.
   ///
   /// - Parameters:
-  ///   - request: What the relay requests.
+  ///   - request: The request of the relay.
   ///   - report: Receives what each transaction has changed.
   /// - Returns: All that has changed.
-  /// - Throws: Why a transaction was rolled back. What earlier ones have changed stays, and doing the
+  /// - Throws: Why a transaction was rolled back. The changes of earlier ones stay, and doing the
   ///   same again changes nothing more.
   package func carryOut(
     _ request: FleetRequest, reporting report: (FleetChanges) -> Void = { _ in }
@@ -331,7 +332,7 @@ extension BreakerStorage {
 
 /// Owners, closing, and forks.
 extension BreakerStorage {
-  /// What this process holds for as long as it lives; nil if it can hold nothing here.
+  /// A lock that this process holds for as long as it lives; nil if it can hold none here.
   package func lifeline() -> Lifeline? { owners.lifeline() }
 
   /// Whether the owner of a lease or a claim has certainly ended.
@@ -344,7 +345,7 @@ extension BreakerStorage {
   package func didFork() { atFork(.after) }
 }
 
-/// What changed in a storage.
+/// The changes in a storage since a point that the caller names.
 package struct StoreChanges: Sendable {
   /// Differs from the last time if revisions alone do not tell all that has happened since.
   ///

@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// The source of a store's time.
 ///
-/// Deadlines are on the boot clock, which all processes of a host share and nobody can set. The
+/// Deadlines are on the boot clock, which all processes of a host share and no user can set. The
 /// wall clock is for people, and for computing what is left of a deadline after a reboot.
 public struct StoreClock: Sendable {
   private let readBoot: @Sendable () -> Int64
@@ -78,7 +78,7 @@ public struct StoreClock: Sendable {
   /// A checksum of the kernel's boot id; nil as long as this process cannot read it.
   package var bootID: Int64? { readBootID() }
 
-  /// What this process can tell about the boot that it runs in.
+  /// This process's evidence of the boot that it runs in.
   var sighting: BootSighting {
     // The offset must be known before the clock is read.
     if isSystem { _ = sb_learn_boot_offset() }

@@ -59,13 +59,13 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case other
   }
 
-  /// What kind of failure it is.
+  /// The kind of failure.
   public var kind: Kind
 
   /// SQLite's extended result code, or the system's error number.
   public var code: Int32
 
-  /// What failed, why, and what to do.
+  /// The action that failed, the cause, and the remedy.
   public var description: String
 
   package init(_ kind: Kind, code: Int32 = 0, _ description: String) {
@@ -130,7 +130,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         + " try again")
   }
 
-  /// Whether nobody knows what is wrong with the store, because the wait for it was ended early.
+  /// Whether the state of the store is unknown, because the wait for it was ended early.
   package var isInterrupted: Bool { kind == .busy && code == EINTR }
 
   /// Whether the store was replaced, or its log deleted, while this process opened it or had it open.
@@ -176,7 +176,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// Whose file stands in the way, if that is the reason.
+  /// Says whose file is in the way, if that is the reason.
   private static func whose(_ path: String, _ kind: Kind) -> String {
     switch kind {
     case .permissionDenied, .readOnly: Denial.words(about: path).map { ": \($0)" } ?? ""
@@ -269,7 +269,7 @@ extension StoreError {
     }
   }
 
-  /// What to do if a limit of this process is in the way; empty if none is.
+  /// Advice if a limit of this process is in the way; empty if none is.
   static func limitAdvice(_ code: Int32) -> String {
     switch code {
     case EMFILE: ": raise 'ulimit -n'"

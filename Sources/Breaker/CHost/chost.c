@@ -167,7 +167,7 @@ __attribute__((constructor)) static void learn_at_start(void) {
 }
 
 // Where the file system cannot reserve space (ext2, for example), writing zeros up to the end of
-// the file allocates it. Nobody has mapped that range yet, so no count is overwritten. The lock
+// the file allocates it. No process has mapped that range yet, so no count is overwritten. The lock
 // keeps two processes from writing at once; if it is taken, this fails instead of waiting.
 static int write_room(int descriptor, int64_t end) {
   static const char zeros[65536];

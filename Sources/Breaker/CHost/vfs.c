@@ -44,7 +44,7 @@ static void never_wait_in_open(void) {
   system->xSetSystemCall(system, "open", (sqlite3_syscall_ptr)open_without_waiting);
 }
 
-// What follows the usual VFS's part of the open file of a store: its methods, ours, and its log, opened
+// Our part of the open file of a store, after the usual VFS's: its methods, ours, and its log, opened
 // once more to claim the right to write on it.
 typedef struct {
   const sqlite3_io_methods *usual;

@@ -27,7 +27,7 @@ public struct JSONMember: Sendable, Hashable {
 
 /// Why a text is not a JSON object.
 public struct JSONError: Error, CustomStringConvertible {
-  /// What is wrong with the text, and where.
+  /// The mistake in the text, and its place.
   public var description: String
 
   /// Creates an error.

@@ -18,9 +18,9 @@ extension CallOutcome {
     if case .failure = self { true } else { false }
   }
 
-  /// What is known about a call that failed.
+  /// A failed call: its effect on the breaker, and the error.
   public struct Failure: Sendable, Hashable {
-    /// What effect a failure has on the breaker.
+    /// The effect of a failure on the breaker.
     ///
     /// A later version may add cases, so end a `switch` over a kind with `default`.
     #if hasAttribute(nonexhaustive)
@@ -43,10 +43,10 @@ extension CallOutcome {
       case opens(for: Duration)
     }
 
-    /// What effect the failure has on the breaker.
+    /// The effect of the failure on the breaker.
     public var kind: Kind
 
-    /// What went wrong, for people to read; at most 1 KiB of it is kept.
+    /// A description of the error, for people to read; at most 1 KiB of it is kept.
     public var error: String?
 
     /// Creates a failure.
@@ -72,14 +72,14 @@ extension CallOutcome {
   ///
   /// - Parameters:
   ///   - duration: The time; nil if the resource named none, which makes it an ordinary failure.
-  ///   - error: What went wrong, for people to read.
+  ///   - error: A description of the error, for people to read.
   /// - Returns: The outcome to report.
   public static func failure(opensFor duration: Duration?, error: String? = nil) -> CallOutcome {
     .failure(Failure(duration.map { .opens(for: $0) } ?? .ordinary, error: error))
   }
 }
 
-/// What the breaker did with a reported outcome.
+/// How the breaker took a reported outcome.
 ///
 /// A later version may add cases, so end a `switch` over a verdict with `default`.
 #if hasAttribute(nonexhaustive)

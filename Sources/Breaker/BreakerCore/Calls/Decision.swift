@@ -16,7 +16,7 @@ package enum Assessment: Sendable, Hashable {
   case undecided
 }
 
-/// What a permit is for.
+/// The purpose of a permit: an ordinary call or a probe.
 ///
 /// No version adds cases, so a `switch` over a kind needs no `default`.
 public enum PermitKind: Sendable, Hashable {
@@ -84,7 +84,7 @@ public struct Rejection: Sendable, Hashable {
   /// that is.
   public var reason: String?
 
-  /// What rejects: the state or the mode of the breaker, or its limit.
+  /// The cause: the state or the mode of the breaker, or its limit.
   public var cause: RejectionCause
 
   /// Creates a rejection.
@@ -100,7 +100,7 @@ public struct Rejection: Sendable, Hashable {
   }
 }
 
-/// What rejects a call.
+/// The cause of a rejection.
 ///
 /// A later version may add cases, so end a `switch` over a cause with `default`.
 #if hasAttribute(nonexhaustive)
@@ -131,7 +131,7 @@ extension Rejection {
     return rejection
   }
 
-  /// The same for a time in nanoseconds.
+  /// Spreads a time in nanoseconds.
   package static func spread(
     _ nanoseconds: Int64, byPartsPerMillion jitter: Int64, draw: Double
   ) -> Int64 {

@@ -1,4 +1,4 @@
-/// One probe's hold on a slot: who holds it, and until when.
+/// One probe's hold on a slot, with its owner and its deadline.
 package struct ProbeLease: Sendable, Hashable {
   package var id: Int64
 
@@ -47,9 +47,9 @@ extension ProbeLease {
   /// When it makes sense to ask whether a probe that is still under way has ended.
   ///
   /// The first time is when it has taken as long as probes usually take, then twice as long, and so
-  /// on, but at least once a second, and at its deadline. Everybody who asks before such an instant
-  /// is told the same one. A probe that is quicker than usual costs a wait, and a slower one a few
-  /// questions.
+  /// on, but at least once a second, and at its deadline. All processes that ask before such an
+  /// instant are told the same one. A probe that is quicker than usual costs a wait, and a slower
+  /// one a few questions.
   func nextLook(after now: Instant, usually usual: Int64?) -> Instant {
     guard let began else { return min(deadline, now.advanced(by: Self.longestGuess)) }
     let passed = max(0, now.since(began))

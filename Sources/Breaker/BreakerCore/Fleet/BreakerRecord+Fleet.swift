@@ -1,11 +1,11 @@
 extension BreakerPolicy {
   /// The time over which the hosts of a fleet spread their suspicions, each at a random moment of it.
   ///
-  /// In a fleet of twenty hosts or more it is long enough for about 25 probes a second, but at most ten
-  /// seconds, `fleet-spread`, or half of `open-for`, after which nobody has to suspect anything.
+  /// In a fleet of twenty hosts or more it is long enough for about 25 probes a second, but at most
+  /// ten seconds, `fleet-spread`, or half of `open-for`, after which a suspicion has no effect.
   ///
   /// - Parameter hosts: How many hosts of the fleet were seen lately.
-  /// - Returns: The time; zero in a smaller fleet, whose probes harm nobody.
+  /// - Returns: The time; zero in a smaller fleet, whose probes do no harm.
   public func suspicionSpread(ofFleet hosts: Int) -> Duration {
     guard hosts >= 20 else { return .zero }
     let usual = Duration.milliseconds(min(10_000, 40 * Int64(clamping: min(hosts, 1_000))))

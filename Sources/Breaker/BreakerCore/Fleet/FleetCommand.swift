@@ -1,6 +1,6 @@
 /// An operator's command to a breaker of every host of a fleet.
 public struct FleetCommand: Sendable, Hashable {
-  /// What the command does.
+  /// The effect of the command.
   ///
   /// A later version may add cases, so end a `switch` over an action with `default`.
   #if hasAttribute(nonexhaustive)
@@ -23,16 +23,16 @@ public struct FleetCommand: Sendable, Hashable {
   /// The name of the breaker.
   public var name: String
 
-  /// What the command does.
+  /// The effect of the command.
   public var action: Action
 
   /// Why, for the history; nil if no reason was given.
   public var reason: String?
 
-  /// Who gave it, according to the program that gave it: `worker (pid 4711)` or `deploy, via cbctl`.
+  /// Its author, according to the program that gave it: `worker (pid 4711)` or `deploy, via cbctl`.
   public var author: String
 
-  /// The user whom the relay of its host has seen giving it; nil if it has seen nobody.
+  /// The user whom the relay of its host has seen giving it; nil if it has seen no user.
   public var verifiedUser: String?
 
   /// Whether a key of the fleet proves what that relay says of the user.
@@ -51,7 +51,7 @@ public struct FleetCommand: Sendable, Hashable {
   /// How long ago it was given.
   public var age: Duration
 
-  /// What proves that the relay of its host has told it, by aspect; empty in a fleet without a key.
+  /// The proofs that the relay of its host has told it, by aspect; empty in a fleet without a key.
   ///
   /// Relays make these texts and check them. A host keeps them, so that it can pass the command on.
   public var seals: [String: String]
@@ -74,7 +74,7 @@ public struct FleetCommand: Sendable, Hashable {
     self.age = age
   }
 
-  /// Who gave the command, and what of that is verified.
+  /// The giver of the command, and how far it is verified.
   public var giver: FleetGiver {
     FleetGiver(said: author, verifiedUser: verifiedUser, isProven: isProven, host: host)
   }
@@ -84,7 +84,7 @@ public struct FleetCommand: Sendable, Hashable {
   /// Programs in other languages read stamps as numbers, which are exact up to here.
   public static let highestStamp: Int64 = 1 << 53
 
-  /// What the command says about each aspect of the breaker, as a command of its own.
+  /// The command divided by aspects of the breaker, with one command for each.
   ///
   /// The aspects are `state`, `mode`, and `policy:` with a key of the policy. A command about one
   /// aspect is overtaken only by a later one about the same aspect.
@@ -144,7 +144,7 @@ public struct FleetPosition: Sendable, Hashable {
   }
 }
 
-/// What a relay has learned from other hosts.
+/// A piece of news that a relay has learned from other hosts.
 ///
 /// A later version may add cases, so end a `switch` over news with `default`.
 #if hasAttribute(nonexhaustive)
@@ -166,7 +166,7 @@ public enum FleetNews: Sendable, Hashable {
   case recovery(name: String, host: String)
 }
 
-/// What a piece of news did on this host.
+/// The effect of a piece of news on this host.
 ///
 /// A later version may add cases, so end a `switch` over a verdict with `default`.
 #if hasAttribute(nonexhaustive)
@@ -192,7 +192,7 @@ public enum FleetVerdict: Sendable, Hashable {
   case refused(String)
 }
 
-/// What a command can be about: of two commands about the same aspect of a breaker, one wins.
+/// An aspect of a breaker: of two commands about the same one, the later wins.
 package enum FleetAspect: Sendable, Hashable {
   case state
   case mode

@@ -1,12 +1,12 @@
-/// Who gave a command to a fleet, and what of that is verified.
+/// The giver of a command to a fleet, and how far it is verified.
 ///
-/// A program says for whom it acts, and can say anything. If it announces the command to the relay of
-/// its host first, that relay learns from the kernel which user the program runs as.
+/// A program names the user that it acts for, and can name any. If it announces the command to the
+/// relay of its host first, that relay learns from the kernel which user the program runs as.
 public struct FleetGiver: Sendable, Hashable {
-  /// Who gave it, according to the program, such as `deploy, via cbctl`.
+  /// The author, according to the program, such as `deploy, via cbctl`.
   public var said: String
 
-  /// The user whom the relay of that host has seen giving it; nil if it has seen nobody.
+  /// The user whom the relay of that host has seen giving it; nil if it has seen no user.
   public var verifiedUser: String?
 
   /// Whether a key of the fleet proves that this relay has said so.
@@ -27,9 +27,9 @@ public struct FleetGiver: Sendable, Hashable {
 }
 
 extension FleetGiver: CustomStringConvertible {
-  /// Who it was, as in `deploy on ops-1 (verified)`, and never more than is known.
+  /// The giver in words, as in `deploy on ops-1 (verified)`, and never more than is known.
   ///
-  /// If the program has named somebody else than its user, both are named. Names are as they were
+  /// If the program has named another person than its user, both are named. Names are as they were
   /// given, so they may contain control characters.
   public var description: String {
     guard let verifiedUser else { return "\(said) on \(host) (unverified)" }

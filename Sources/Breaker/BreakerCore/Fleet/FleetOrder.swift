@@ -58,7 +58,7 @@ package struct FleetOrder: Sendable, Hashable {
     return FleetOrder(part, givenAt: givenAt)
   }
 
-  /// The same command, with the seals and the verified user of another copy of it.
+  /// This command, with the seals and the verified user of another copy of it.
   ///
   /// Both are taken together, because the seals prove the user. Without seals, the first user counts.
   ///
@@ -77,7 +77,7 @@ package struct FleetOrder: Sendable, Hashable {
     return FleetOrder(command, givenAt: givenAt)
   }
 
-  /// The same command with another stamp, and another time on the wall clock.
+  /// This command with another stamp, and another time on the wall clock.
   func stamped(_ stamp: Int64, givenAt wallMilliseconds: Int64) -> FleetOrder {
     var command = command
     command.stamp = stamp
@@ -157,10 +157,11 @@ package struct FleetRegister: Sendable, Hashable {
 
 /// Repairs the stamps that a host gave while its clock was far ahead, and that no other host accepts.
 ///
-/// A command of this host gets the stamp that it should have had. The clock that counts from the boot
-/// tells when it was given, whatever the wall clock said then. It stays later than every command that
-/// was given before: the host may have known that one, and have kept only its own, later one. A
-/// command of another host with such a stamp is forgotten, because nobody else follows it.
+/// A command of this host gets the stamp that it should have had. The clock that counts from the
+/// boot tells when it was given, whatever the wall clock said then. It stays later than every
+/// command that was given before: the host may have known that one, and have kept only its own,
+/// later one. A command of another host with such a stamp is forgotten, because no other host
+/// follows it.
 package struct FleetCorrection: Sendable, Hashable {
   private struct Stamp: Sendable, Hashable {
     var stamp: Int64

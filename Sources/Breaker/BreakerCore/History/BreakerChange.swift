@@ -1,4 +1,4 @@
-/// What happened to a breaker, as its history records it.
+/// A change of a breaker, as its history records it.
 ///
 /// A later version may add cases, so end a `switch` over a change with `default`.
 #if hasAttribute(nonexhaustive)
@@ -8,22 +8,22 @@ public enum BreakerChange: Sendable, Hashable {
   /// The state changed.
   case transition(from: BreakerState, to: BreakerState)
 
-  /// Somebody set another mode, or the time of a mode ran out.
+  /// A user or code set another mode, or the time of a mode ran out.
   case mode(from: BreakerMode, to: BreakerMode)
 
-  /// Somebody closed the breaker and cleared its counters.
+  /// A user or code closed the breaker and cleared its counters.
   case reset(from: BreakerState)
 
   /// Code declared another policy, or an operator set or removed values; both sides in words.
   case policy(from: String, to: String)
 
-  /// Somebody deleted the breaker.
+  /// A user or code deleted the breaker.
   case deletion(from: BreakerState)
 
   /// A probe ended without a report.
   case probe(ProbeEnding)
 
-  /// Somebody tripped a breaker that was open already, which restarted its open time.
+  /// A user or code tripped a breaker that was open already, which restarted its open time.
   case extended
 
   /// The state changed because other hosts of the fleet have the breaker open.
@@ -65,8 +65,8 @@ extension BreakerChange {
 
   /// Whether a breaker that was open or half-open has closed, or is gone.
   ///
-  /// It can be true without an outage before it: when somebody resets or deletes a breaker that a
-  /// suspicion has made half-open.
+  /// It can be true without an outage before it: when a breaker that a suspicion has made half-open
+  /// is reset or deleted.
   public var endsOutage: Bool {
     switch self {
     case .transition(_, let to): to == .closed

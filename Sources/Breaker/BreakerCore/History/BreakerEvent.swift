@@ -9,7 +9,7 @@ package struct BreakerEvent: Sendable, Hashable {
   /// The host of the fleet that it came from; nil for this host.
   package var origin: String?
 
-  /// Who has given the command on that host that it carries out; nil if it carries out none.
+  /// The giver, on that host, of the command that it carries out; nil if it carries out none.
   package var giver: FleetGiver?
 
   /// Whether the breaker begins to reject calls with it, which depends on the mode too.
@@ -26,7 +26,7 @@ package struct BreakerEvent: Sendable, Hashable {
     self.beginsOutage = beginsOutage ?? change.beginsOutage
   }
 
-  /// The same event, which carries out a command of another host.
+  /// The event as the effect of a command of another host.
   package func given(by giver: FleetGiver) -> BreakerEvent {
     var event = self
     event.origin = giver.host
@@ -64,7 +64,7 @@ package struct RecordedEvent: Sendable, Hashable {
   /// The host of the fleet that it came from; nil for this host.
   package var origin: String?
 
-  /// Who has given the command on that host that it carried out; nil if it carried out none.
+  /// The giver, on that host, of the command that it carried out; nil if it carried out none.
   package var giver: FleetGiver?
 
   /// Whether the breaker began to reject calls with it.
@@ -102,7 +102,7 @@ package struct RecordedEvent: Sendable, Hashable {
   }
 }
 
-/// Who does something, as the history names them.
+/// The author of a change, as the history names it.
 package struct HistoryAuthor: Sendable, Hashable {
   package var pid: Int32
   package var program: String
@@ -114,7 +114,8 @@ package struct HistoryAuthor: Sendable, Hashable {
     self.mandate = mandate
   }
 
-  /// For whom a program acts, and what it runs for them; a program that acts for itself has neither.
+  /// The user that a program acts for, and the command that it runs for them; neither if it acts
+  /// for itself.
   package struct Mandate: Sendable, Hashable {
     package var user: String?
 
@@ -131,7 +132,7 @@ package struct HistoryAuthor: Sendable, Hashable {
 
   /// The author in words: `worker (pid 4711)`, `deploy, via cbctl` or `curl, by deploy, via cbctl`.
   ///
-  /// A tool with a mandate ends with its work, so its process number would name nobody.
+  /// A tool with a mandate ends with its work, so its process number would name no process.
   package var words: String {
     switch (mandate.command, mandate.user) {
     case (let command?, let user?): "\(command), by \(user), via \(program)"

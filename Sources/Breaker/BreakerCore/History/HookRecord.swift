@@ -31,7 +31,7 @@ package struct HookRecord: Sendable, Hashable {
   }
 }
 
-/// What a process reports about the event that it ran the hook for.
+/// A process's report about the event that it ran the hook for.
 package struct HookReport: Sendable, Hashable {
   package enum Outcome: Sendable, Hashable { case handled, failed, released }
 
@@ -60,7 +60,7 @@ package struct HookClaim: Sendable, Hashable {
   }
 }
 
-/// What a process reports about a hook, and what it asks for.
+/// A process's report about a hook, and its request for the next event.
 package struct HookRequest: Sendable, Hashable {
   package var hook: String
 
@@ -92,7 +92,7 @@ package struct HookRequest: Sendable, Hashable {
   }
 }
 
-/// What a process has to do now.
+/// The next action of a process that watches a hook.
 package enum HookTurn: Sendable, Hashable {
   case run(RecordedEvent, isAfterGap: Bool, claim: HookClaim)
 
@@ -119,21 +119,21 @@ extension HookRecord {
   /// Applies what a process reports, and answers what the process has to do.
   ///
   /// - Parameters:
-  ///   - request: What the process reports and asks for.
+  ///   - request: The report and the request of the process.
   ///   - now: The time on the boot clock.
   ///   - boot: The boot that `now` belongs to.
   ///   - lineage: The lineage of the store that holds the record.
   ///   - isGone: Whether a process has certainly ended, and so no longer runs the hook.
   ///   - next: Finds the first event of interest after another one.
-  /// - Returns: What the process has to do now.
-  /// - Throws: What `next` throws.
+  /// - Returns: The next action of the process.
+  /// - Throws: The error of `next`.
   package mutating func answer<Failure: Error>(
     _ request: HookRequest, at now: Instant, boot: Int64, lineage: Int64,
     isGone: (ProcessIdentity) -> Bool, next: (Int64) throws(Failure) -> RecordedEvent?
   ) throws(Failure) -> HookTurn {
     if self.boot != boot || until.isFalseDeadline(at: now) {
-      // No process that ran the hook before the reboot is running it now, and nobody believes a
-      // deadline from a false clock.
+      // No process that ran the hook before the reboot is running it now, and a deadline from a
+      // false clock is worth nothing.
       until = now
       self.boot = boot
     }

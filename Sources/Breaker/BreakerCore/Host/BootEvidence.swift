@@ -1,4 +1,4 @@
-/// What a process can tell about the boot that it runs in.
+/// The evidence that a process has of the boot that it runs in.
 package struct BootSighting: Sendable, Hashable {
   /// A checksum of the kernel's boot id; nil if the process cannot read it.
   package var id: Int64?
@@ -15,7 +15,7 @@ package struct BootSighting: Sendable, Hashable {
   }
 }
 
-/// What a store has noted about the latest boot in which it was used.
+/// A store's note about the latest boot in which it was used.
 package struct BootNote: Sendable, Hashable {
   /// The number that identifies the boot in rows; only the store assigns it.
   package var number: Int64
@@ -69,13 +69,13 @@ package enum BootVerdict: Sendable, Hashable {
   /// Weighs the evidence, the cheapest first.
   ///
   /// - Parameters:
-  ///   - noted: What the store has noted.
-  ///   - seen: What this process can tell.
+  ///   - noted: The note of the store.
+  ///   - seen: The evidence of this process.
   ///   - isAttested: Whether a process that has used the store since the note was written still
   ///     has it open.
   ///   - latest: The latest instant of the noted boot that the store knows of.
-  /// - Returns: What the evidence says.
-  /// - Throws: What `latest` throws.
+  /// - Returns: The verdict of the evidence.
+  /// - Throws: The error of `latest`.
   package static func judge<Failure: Error>(
     noted: BootNote, seen: BootSighting, isAttested: () -> Bool,
     latest: () throws(Failure) -> Instant

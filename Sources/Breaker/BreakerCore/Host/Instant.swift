@@ -1,4 +1,4 @@
-/// A point on the host's boot clock, which all processes share and nobody can set.
+/// A point on the host's boot clock, which all processes share and no user can set.
 package struct Instant: Sendable, Hashable, Comparable {
   package var nanoseconds: Int64
 

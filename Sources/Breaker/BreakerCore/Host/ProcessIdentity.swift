@@ -9,7 +9,7 @@ public struct ProcessIdentity: Sendable, Hashable {
   /// The PID namespace that `pid` belongs to.
   public var pidNamespace: UInt64
 
-  /// What shows processes in other PID namespaces that this one lives; nil if it holds nothing.
+  /// The lock that shows other PID namespaces that this process lives; nil if it holds none.
   package var lifeline: Lifeline?
 
   /// Identifies a process by its number, its start time and its namespace.
@@ -19,7 +19,7 @@ public struct ProcessIdentity: Sendable, Hashable {
     self.pidNamespace = pidNamespace
   }
 
-  /// The same process with a lifeline, as the owner of a lease or a claim.
+  /// This process with a lifeline, as the owner of a lease or a claim.
   package func holding(_ lifeline: Lifeline?) -> ProcessIdentity {
     var owner = self
     owner.lifeline = lifeline

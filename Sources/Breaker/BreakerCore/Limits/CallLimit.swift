@@ -102,8 +102,8 @@ package struct WaitingPlace: Sendable, Hashable, Comparable {
     self.ticket = ticket
   }
 
-  /// Whether a caller is served first: by priority, and then in the order of arrival, so that nobody
-  /// overtakes a heavy call that waits for several units.
+  /// Whether a caller is served first: by priority, and then in the order of arrival, so that no
+  /// caller overtakes a heavy call that waits for several units.
   package static func < (left: WaitingPlace, right: WaitingPlace) -> Bool {
     switch (left.priority, right.priority) {
     case (.ordinary, .background): true

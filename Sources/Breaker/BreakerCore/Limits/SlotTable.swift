@@ -1,8 +1,8 @@
 /// The calls under way on a breaker with a limit, and the callers that wait for room.
 ///
-/// It is the whole of a limit as a plain value: who may begin, who waits, and who is next. A store in
-/// memory keeps one; processes that share a store keep the same in shared memory, and follow the rules
-/// of `CallLimit` and `WaitingPlace` too.
+/// It is the whole of a limit as a plain value: which callers may begin, which wait, and which is
+/// next. A store in memory keeps one; processes that share a store keep the same in shared memory,
+/// and follow the rules of `CallLimit` and `WaitingPlace` too.
 package struct SlotTable<Owner: Hashable & Sendable>: Sendable {
   /// The limit in force.
   package private(set) var limit: CallLimit
@@ -12,7 +12,7 @@ package struct SlotTable<Owner: Hashable & Sendable>: Sendable {
 
   package private(set) var calls: [Int64: Call] = [:]
 
-  /// Those who wait, in the order in which they are served.
+  /// The callers that wait, in the order in which they are served.
   package private(set) var waiters: [Waiter] = []
   package private(set) var usage = SlotUsage()
   private var lastNumber: Int64 = 0
@@ -37,11 +37,11 @@ package struct SlotTable<Owner: Hashable & Sendable>: Sendable {
     package var claim: CallClaim
     package var place: WaitingPlace
 
-    /// Whether it did not come when it was its turn: it keeps its ticket, but nobody waits for it.
+    /// Whether it missed its turn: it keeps its ticket, but no other caller waits for it.
     package var isAbsent = false
   }
 
-  /// What a caller is told.
+  /// The answer to a caller.
   package enum Entry: Sendable, Hashable {
     /// The call may begin; it ends with this number.
     case begun(Int64)
@@ -53,7 +53,7 @@ package struct SlotTable<Owner: Hashable & Sendable>: Sendable {
     case busy
   }
 
-  /// What the end of owners left behind.
+  /// The calls and places that owners left behind when they ended.
   package struct Remains: Sendable, Hashable {
     /// How many calls were under way.
     package var calls = 0
@@ -65,7 +65,7 @@ package struct SlotTable<Owner: Hashable & Sendable>: Sendable {
 
 /// Coming and going.
 extension SlotTable {
-  /// Asks for room for one call, which begins at once if there is any and nobody goes before it.
+  /// Asks for room for one call, which begins at once if there is any and no caller goes before it.
   package mutating func enter(_ claim: CallClaim, by owner: Owner, mayWait: Bool) -> Entry {
     let place = WaitingPlace(claim.priority, ticket: lastNumber + 1)
     let isFirst = first.map { place < $0.place } ?? true
@@ -97,12 +97,12 @@ extension SlotTable {
     return true
   }
 
-  /// Notes that a caller did not come when it was its turn, or that it is back.
+  /// Notes that a caller missed its turn, or that it is back.
   package mutating func note(ticket: Int64, isAbsent: Bool) {
     if let index = index(of: ticket) { waiters[index].isAbsent = isAbsent }
   }
 
-  /// Frees what owners have left that are gone.
+  /// Frees the calls and places of owners that are gone.
   package mutating func expire(isGone: (Owner) -> Bool) -> Remains {
     var remains = Remains()
     for (number, call) in calls where isGone(call.owner) {
@@ -115,7 +115,7 @@ extension SlotTable {
     return remains
   }
 
-  /// Changes the limit; nobody is interrupted, and nobody who waits is sent away.
+  /// Changes the limit; no call is interrupted, and no waiting caller is sent away.
   package mutating func change(to limit: CallLimit, places: Int) {
     self.limit = limit
     self.places = places

@@ -19,7 +19,7 @@ package struct AgreedWords: Sendable, Hashable {
     try PolicyWords(text: code ?? "").applied(to: BreakerPolicy())
   }
 
-  /// The same words as the library writes them, if they make a valid policy.
+  /// The words as the library writes them, if they make a valid policy.
   package func checked() throws(PolicyError) -> AgreedWords {
     let codes = try codesPolicy()
     let operators = try PolicyWords(text: self.operator ?? "")
@@ -100,13 +100,13 @@ package final class AgreedPolicy: Sendable, Hashable {
   package let words: AgreedWords
   package let policy: BreakerPolicy
 
-  /// What an operator has set.
+  /// The values that an operator has set.
   package let operatorValues: [PolicyKey: String]
 
   /// The keys that code has set.
   package let codeKeys: Set<PolicyKey>
 
-  /// The policy of a breaker for which nobody has declared or set anything.
+  /// The policy of a breaker for which neither code nor an operator has set a value.
   package static let unsaid = AgreedPolicy(AgreedWords())
 
   /// Applies the operator's values over the code's, and those over the default.

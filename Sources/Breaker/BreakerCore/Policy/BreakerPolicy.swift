@@ -95,7 +95,7 @@ public struct BreakerPolicy: Sendable, Hashable {
   /// How many callers may wait for room; 1,024 if only `queueTimeout` is set (`queue`).
   public var queue: Int?
 
-  /// How long a caller may wait for room; nobody waits without it (`queue-timeout`).
+  /// How long a caller may wait for room; without it, no caller waits (`queue-timeout`).
   public var queueTimeout: Duration?
 
   /// How calls count that are under way when their process ends (`lost-calls`).

@@ -35,7 +35,7 @@ public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
 }
 
 extension PolicyKey {
-  /// What kind of value the key takes.
+  /// The kind of value that the key takes.
   ///
   /// A later version may add cases, so end a `switch` over it with `default`.
   #if hasAttribute(nonexhaustive)
@@ -61,7 +61,7 @@ extension PolicyKey {
     case word
   }
 
-  /// What kind of value the key takes.
+  /// The kind of value that the key takes.
   public var value: Value {
     switch self {
     case .maxFailures, .failures, .last, .minCalls, .reporters, .probes, .successesToClose,

@@ -3,7 +3,7 @@ public struct PolicyError: Error, Sendable, Hashable, CustomStringConvertible {
   /// The key of the policy value that is wrong, as in `policy --set`.
   public var key: String
 
-  /// What is wrong with the value and what to do, in one line.
+  /// The mistake in the value, and the remedy, in one line.
   public var description: String
 
   package init(_ key: PolicyKey, _ description: String) {

@@ -1,4 +1,4 @@
-/// What operators and code do to a breaker deliberately.
+/// Commands that operators and code give deliberately.
 ///
 /// Each of these requires a record that has been settled at `now`.
 extension BreakerRecord {
@@ -59,7 +59,7 @@ extension BreakerRecord {
   ///   - now: The time.
   ///   - policy: The policy in force.
   ///   - jitter: A number from 0 up to 1, in case the command opens the breaker.
-  /// - Returns: What the command did.
+  /// - Returns: The effect of the command.
   package mutating func obeyed(
     _ order: FleetOrder, isRemembered: Bool, at now: Moment, policy: BreakerPolicy, jitter: Double
   ) -> Step<FleetVerdict> {

@@ -39,7 +39,7 @@ extension BreakerRecord {
   mutating func extend(
     at now: Moment, because reason: TripReason, policy: BreakerPolicy, jitter: Double
   ) -> BreakerEvent {
-    // The same exponent as when the breaker opened: opening raised `growth` for the next trip.
+    // `growth` minus one is the exponent of this open time: opening raised it for the next trip.
     openNanoseconds = openTime(
       after: max(0, growth - 1), because: reason, policy: policy, jitter: jitter)
     openUntil = now.boot.advanced(by: openNanoseconds)
@@ -121,8 +121,8 @@ extension BreakerRecord {
 
   /// The growth that is left after the healthy time since the last close.
   ///
-  /// A breaker forgets one step of growth once it has been healthy for as long as the
-  /// trip of that step kept it open. What is left of the healthy time counts for the step before.
+  /// A breaker forgets one step of growth once it has been healthy for as long as the trip of that
+  /// step kept it open. The rest of the healthy time counts for the step before.
   func decayedGrowth(at now: Instant, policy: BreakerPolicy) -> Int64 {
     guard let closedAt else { return 0 }
     var healthy = now.since(closedAt)
@@ -269,8 +269,8 @@ enum TripReason {
 
 /// When a breaker flaps: its resource comes and goes, so that it is healthy only between outages.
 ///
-/// What counts is how often an outage began. One long outage is not flapping, however often its probes
-/// fail, and neither is an opening that rejects nobody because of the mode.
+/// Only the beginnings of outages count. One long outage is not flapping, however often its probes
+/// fail, and neither is an opening that rejects no call because of the mode.
 public enum Flapping {
   /// With how many outages within ``span`` a breaker flaps.
   public static let outages = 5

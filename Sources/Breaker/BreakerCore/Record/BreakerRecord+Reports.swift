@@ -1,4 +1,4 @@
-/// What happens when a permitted call has ended.
+/// The end of a permitted call.
 extension BreakerRecord {
   /// Takes the outcome that a caller reports.
   ///
@@ -248,7 +248,7 @@ extension BreakerRecord {
 
 /// Calls counted in memory that all processes share, and not yet taken in by the record.
 package struct HealthyCalls: Sendable, Hashable {
-  /// What to add to the record's totals.
+  /// The amounts to add to the record's totals.
   package var totals = BreakerTotals()
 
   /// The successes that the breaker judges, whenever they happened.

@@ -1,4 +1,4 @@
-/// What the passage of time alone does to a record.
+/// Changes that the passage of time alone makes to a record.
 extension BreakerRecord {
   /// Brings the record up to an instant; every step and every read starts with this.
   ///
@@ -57,7 +57,7 @@ extension BreakerRecord {
     if isSuspected, isJudging(at: now.boot), lease.generation == generation,
       usualProbeNanoseconds == nil
     {
-      // Nobody knows how long calls take here, and the breaker has seen no failure of its own.
+      // This breaker cannot know how long calls take here, and has seen no failure of its own.
       return [event, acquit(at: now, because: "how long calls take here is unknown")]
     }
     count(.failure(error: TripReason.probeTimedOut.text), isSlow: false, at: now)
@@ -69,8 +69,8 @@ extension BreakerRecord {
 
   /// Frees the slots of probes whose owners are gone.
   ///
-  /// No process knows when an owner ended, but each knows when its probe began. What follows counts
-  /// from there, so that all callers see the same, however late they notice.
+  /// No process knows when an owner ended, but each knows when its probe began. The consequences
+  /// count from there, so that all callers see the same, however late they notice.
   private mutating func takeBack(
     _ lost: [ProbeLease], at now: Moment, policy: BreakerPolicy
   ) -> [BreakerEvent] {
@@ -114,7 +114,7 @@ extension BreakerRecord {
   }
 }
 
-/// What a reboot does to a record, whose instants are on a clock that has restarted.
+/// Changes after a reboot, which has restarted the clock of the record's instants.
 extension BreakerRecord {
   /// The record converted to the clock of this boot.
   ///

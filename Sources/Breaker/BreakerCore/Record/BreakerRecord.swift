@@ -6,7 +6,7 @@ package struct BreakerRecord: Sendable, Hashable {
   package var generation: Int64 = 1
   package var mode = ModeSetting()
 
-  // What the trip conditions look at.
+  // The evidence that the trip conditions look at.
   package var consecutiveFailures: Int64 = 0
 
   /// When the first failure since the last success happened, lumped with an earlier one or not.
@@ -70,7 +70,7 @@ package struct BreakerRecord: Sendable, Hashable {
   package init() {}
 }
 
-/// The mode, who set it, why, and until when.
+/// The mode, its author, its reason, and its end.
 package struct ModeSetting: Sendable, Hashable {
   package var mode = BreakerMode.automatic
   package var until: Instant?
@@ -84,7 +84,7 @@ package struct ModeSetting: Sendable, Hashable {
 
 /// A process that reported a failure or a slow call, and when it last did so.
 package struct Reporter: Sendable, Hashable {
-  /// What the process reported; the integers are stored in files and never change.
+  /// The kind of report; the integers are stored in files and never change.
   ///
   /// Reports of slow calls must not count as `reporters` of failed calls, nor the reverse.
   package enum Evidence: Int, Sendable, Hashable, CaseIterable {

@@ -95,7 +95,7 @@ public struct PerState<Value> {
   /// The value of ``BreakerState/halfOpen``.
   public var halfOpen: Value
 
-  /// The same value for every state.
+  /// Sets one value for every state.
   package init(repeating value: Value) {
     closed = value
     open = value

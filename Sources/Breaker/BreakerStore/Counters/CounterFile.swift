@@ -97,7 +97,7 @@ internal import Glibc
 
 /// Reading without a mapping, from the file of a store that is being abandoned.
 extension CounterFile {
-  /// What was counted for a breaker since its row was written; nil if these are not its counters.
+  /// The counts of a breaker since its row was written; nil if these are not its counters.
   func counted(since breaker: StoredBreaker) -> Counted? {
     guard breaker.id > 0, breaker.id < CounterPage.limit, breaker.countersKey != 0 else {
       return nil

@@ -53,10 +53,10 @@ internal import CHost
   /// The successes that have been counted so far.
   var successes: Int64 { unsafe Int64(bitPattern: sb_load(pointer(SB_COUNTER_SUCCESSES))) }
 
-  /// What has been counted so far.
+  /// The counts so far.
   package func read() -> Counted { counted { unsafe sb_load(pointer($0)) } }
 
-  /// Takes what has been counted since the last call; the caller must keep it.
+  /// Takes the counts since the last call; the caller must keep them.
   package func take() -> Counted { counted { unsafe sb_exchange(pointer($0), 0) } }
 
   private func counted(_ value: (Int) -> UInt64) -> Counted {
@@ -102,7 +102,7 @@ package struct Counted: Sendable, Hashable {
 
   package var isZero: Bool { self == Counted() }
 
-  /// What was counted between two readings; nil if the difference is impossible.
+  /// The counts between two readings; nil if the difference is impossible.
   func since(_ earlier: Counted) -> Counted? {
     var passed = Counted()
     passed.successes = successes &- earlier.successes

@@ -2,7 +2,7 @@ internal import BreakerCore
 internal import CSQLite
 internal import Glibc
 
-/// What the store depends on: the file system, and SQLite.
+/// The foundations of the store: the file system, and SQLite.
 enum DiskExamination {
   static func findings(_ place: StoreSite) -> [StoreFinding] {
     [disk(place), sqlite(number: sqlite3_libversion_number())]

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Whether everyone who may use the store can use it, and nobody else.
+/// Whether all users of the store can use it, and no other user can.
 enum FileExamination {
   static func findings(_ place: StoreSite) -> [StoreFinding] {
     [directory(place), files(place)]
@@ -144,7 +144,8 @@ enum FileExamination {
   private static func wanted(_ place: StoreSite) -> FileRights {
     var wanted = place.file.rights.ofUsers
     let its = place.ofDirectory.rights
-    // What root creates there belongs to that user, unless an earlier version has created it.
+    // Files that root creates there belong to that user, unless an earlier version has created
+    // them.
     if wanted.user == 0, !wanted.isGroupWritable, !wanted.isWritableForAll,
       let owner = its.soleWriter
     {
@@ -182,7 +183,7 @@ enum FileExamination {
     return "belongs to \(HostUsers.user(file.rights.user)), who may have put it there"
   }
 
-  /// The owner of a file does not matter if the group or everybody may write to it.
+  /// The owner of a file does not matter if the group or all users may write to it.
   private static func differs(_ rights: FileRights, from store: FileRights) -> Bool {
     if rights.mode != store.mode { return true }
     if store.isWritableForAll { return false }

@@ -3,7 +3,7 @@ internal import Glibc
 /// Changing the rights of a file whose contents prove that it is a store's.
 ///
 /// A user who may write to the directory can move any file to a name of the store, even another
-/// user's private file. What a name leads to can change at any moment, so the rights are changed
+/// user's private file. The file behind a name can change at any moment, so the rights are changed
 /// through the descriptor of the file that was checked.
 enum OwnedFile {
   /// Changes the rights of the directory of a store, if it is still the one that was examined.
@@ -76,7 +76,7 @@ enum OwnedFile {
   }
 }
 
-/// What the files of a store begin with.
+/// The headers of a store's files.
 extension OwnedFile {
   /// The version in the headers of a log and of its index (sqlite.org/walformat.html).
   private static let versionOfLog: UInt32 = 3_007_000

@@ -82,7 +82,7 @@ enum Replacement {
 
 /// Moving files out of the way.
 enum SetAside {
-  /// What follows the name of a file that was set aside; the time comes after it.
+  /// The text between the name of a file that was set aside and the time.
   static let infix = ".corrupt-"
 
   /// A free name beside the store: the store's name, the time, and a number if needed.

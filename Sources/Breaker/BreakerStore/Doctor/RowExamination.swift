@@ -33,7 +33,7 @@ struct RowExamination {
   /// How many leases a breaker has, which must equal the number in its row.
   static let leaseCount = "(SELECT count(*) FROM lease WHERE lease.breaker = breaker.id)"
 
-  /// What is wrong with the rows.
+  /// The damage of the rows, by kind.
   struct Damage {
     /// The ids of breakers whose names are not allowed.
     var names: [Int64] = []

@@ -6,9 +6,9 @@ struct Salvage {
   private(set) var breakers: [StoredBreaker] = []
   private var fleet = FleetRemains()
 
-  /// Reads what can be read, which may be nothing.
+  /// Reads the readable parts, of which there may be none.
   ///
-  /// Nobody may write to the store meanwhile.
+  /// No process may write to the store meanwhile.
   init(of place: StoreSite, clock: StoreClock, lockTimeout: Duration) {
     do throws(StoreError) {
       guard
@@ -128,7 +128,7 @@ extension BreakerDraft {
   }
 }
 
-/// What can still be read of a damaged store's fleet.
+/// The readable remains of a damaged store's fleet.
 private struct FleetRemains {
   private var fleet: StoredFleet?
   private var registers: [FleetRegister] = []

@@ -175,7 +175,7 @@ extension StoreDoctor {
   }
 }
 
-/// What a repair does through the ordinary storage.
+/// The repairs that go through the ordinary storage.
 extension SQLiteStorage {
   /// Records how probes that are over have ended, as the next call of their breakers would.
   func freeLeases() throws(StoreError) {
@@ -233,7 +233,7 @@ extension StoreDoctor {
     return "it is now \(aside), and the new one took over \(taken)"
   }
 
-  /// Creates a complete store in a single file, under a name that nobody looks for.
+  /// Creates a complete store in a single file, under a name that no program looks for.
   private func make(
     _ path: String, like rights: FileRights, with salvage: Salvage
   ) throws(StoreError) {

@@ -26,13 +26,13 @@ public struct StoreFinding: Sendable, Hashable {
   /// How serious it is.
   public var result: Result
 
-  /// What was found.
+  /// The state that was found.
   public var found: String
 
-  /// What it means, unless that is obvious.
+  /// The consequence, unless it is obvious.
   public var means: String?
 
-  /// What a repair would do or has done, or why it can do nothing; nil if there is nothing to do.
+  /// The repair that would be or was made, or why none can be; nil if none is needed.
   public var repair: String?
 
   /// The steps with which a repair would fix it.

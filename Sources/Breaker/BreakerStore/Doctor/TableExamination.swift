@@ -1,7 +1,8 @@
 internal import BreakerCore
 internal import CSQLite
 
-/// The file as SQLite sees it: whose it is, its version, and whether it is intact.
+/// The file as SQLite sees it: the program that it belongs to, its version, and whether it is
+/// intact.
 struct TableExamination {
   let reader: Connection
 
@@ -13,7 +14,8 @@ struct TableExamination {
     case none, older, current, unknown
   }
 
-  /// Whose tables they are and which version; later checks need the tables of this version.
+  /// The program that the tables belong to, and their version; later checks need the tables of this
+  /// version.
   func version() throws(StoreError) -> (StoreFinding, Tables) {
     let application = try reader.integer("PRAGMA application_id")
     let version = try reader.integer("PRAGMA user_version")

@@ -26,7 +26,7 @@ struct UseExamination {
       repair: "none: delete what nobody uses with 'cbctl delete', and find out who creates so many")
   }
 
-  /// Finds probes that are over, which block nobody but are not in the history yet.
+  /// Finds probes that are over, which block no call but are not in the history yet.
   private func leases() throws(StoreError) -> StoreFinding {
     let left = try LeaseRemains.find(on: reader, clock: clock)
     let all = try reader.integer("SELECT count(*) FROM lease")
@@ -185,7 +185,7 @@ private enum FalseTimes {
 }
 
 extension SQLiteStorage {
-  /// Writes what every process assumes instead of false times, as the next call would.
+  /// Replaces false times by those that every process assumes, as the next call would.
   func correctTimes() throws(StoreError) {
     let names = try readFile(isLong: false) { connection throws(StoreError) in
       try FalseTimes.breakers(on: connection, clock: clock)
@@ -203,7 +203,7 @@ struct FleetExamination {
   /// The path of the store.
   let path: String
 
-  /// What was found; nothing if the store belongs to no fleet.
+  /// The findings; none if the store belongs to no fleet.
   func findings() throws(StoreError) -> [StoreFinding] {
     guard let fleet = try ReadTransaction(on: reader, clock: clock).fleet() else { return [] }
     let place = "fleet \(StoreError.visible(fleet.fleet)), as \(StoreError.visible(fleet.host))"

@@ -68,7 +68,8 @@ struct WritingExamination {
 
 /// The write lock.
 extension WritingExamination {
-  /// Who holds the write lock for as long as a call would wait; nil if it is free now and then.
+  /// The process that holds the write lock for as long as a call would wait; nil if it is free now
+  /// and then.
   private func steadyHolder() -> String? {
     guard let index = FileStatus(of: place.beside(StoreFile.indexSuffix)), index.isRegular else {
       return nil

@@ -6,7 +6,7 @@ struct FileIdentity: Hashable {
   var inode: UInt64
 }
 
-/// What the system reports about a file, or about a link itself.
+/// The status of a file, or of a link itself, as the system reports it.
 struct FileStatus: Hashable {
   var rights: FileRights
   var identity: FileIdentity
@@ -34,7 +34,7 @@ struct FileStatus: Hashable {
   }
 }
 
-/// Who may read and write a file.
+/// The rights of a file: its owner, its group, and its permission bits.
 struct FileRights: Hashable {
   var mode: UInt32
   var user: UInt32
@@ -43,9 +43,9 @@ struct FileRights: Hashable {
   /// An owner or a group that stays as the system set it (chown(2)).
   static let unchanged = UInt32.max
 
-  /// The same rights, reduced so that each user may both read and write the file, or neither.
+  /// These rights, reduced so that each user may both read and write the file, or neither.
   ///
-  /// A user who may only read a file can still lock it, and so block those who write.
+  /// A user who may only read a file can still lock it, and so block its writers.
   var ofUsers: FileRights {
     var rights = self
     rights.mode = mode & 0o666 | 0o600
@@ -88,7 +88,7 @@ extension FileRights {
 
 /// Creates the files of a store.
 enum NewFile {
-  /// Creates a file and opens it; nobody else can open it before it has its rights.
+  /// Creates a file and opens it; no other process can open it before it has its rights.
   ///
   /// - Parameters:
   ///   - path: Where to create the file; nothing may be there yet.

@@ -4,10 +4,10 @@ internal import Glibc
 
 /// The lifelines of this process in one store: locks that end with the process, however it ends.
 ///
-/// They are on bytes of the store's lock file, which is never replaced; if somebody deletes it, the
-/// next lifeline is in the new one, and names it. No descriptor keeps a lifeline, so no other code of
-/// the process can drop it, and no child inherits it. Before each lease, the process checks that others
-/// can see its lifeline, and takes another one if they cannot.
+/// They are on bytes of the store's lock file, which is never replaced; if it is deleted, the next
+/// lifeline is in the new one, and names it. No descriptor keeps a lifeline, so no other code of
+/// the process can drop it, and no child inherits it. Before each lease, the process checks that
+/// others can see its lifeline, and takes another one if they cannot.
 final class Lifelines: Sendable {
   private let store: String
   private let held = Guarded<[Held]>([])
@@ -49,7 +49,7 @@ final class Lifelines: Sendable {
     return { file?.holds($0) ?? false }
   }
 
-  /// Whether nobody holds a byte of the lock file that a store has now.
+  /// Whether no process holds a byte of the lock file that a store has now.
   static func isReleased(byte: Int64, of store: String) -> Bool {
     guard let file = LockFile(of: store, mayCreate: false) else { return false }
     return sb_is_free(file.descriptor, byte) != 0

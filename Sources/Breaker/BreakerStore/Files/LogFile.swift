@@ -105,7 +105,7 @@ enum LogMark: Hashable {
 enum LogOwner {
   /// Whether the log beside a store is in use with an earlier file.
   ///
-  /// A log that nobody uses may be needed: its file may have been replaced by a copy of itself.
+  /// A log that no process uses may be needed: its file may have been replaced by a copy of itself.
   static func isOfAnother(beside store: String) -> Bool {
     guard let main = StoreFile.identity(of: store), let log = log(beside: store) else {
       return false

@@ -136,7 +136,7 @@ struct DirectoryStamp {
   struct Clocks {
     var wall: timespec
 
-    /// How far the wall clock is ahead of the clock that nobody can set, in nanoseconds.
+    /// How far the wall clock is ahead of the clock that cannot be set, in nanoseconds.
     var lead: Int
 
     init(wall: timespec, monotonic: timespec) {

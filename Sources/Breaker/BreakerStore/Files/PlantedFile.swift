@@ -2,12 +2,12 @@ internal import Glibc
 
 /// Files that another user may have put in the place of a store's.
 ///
-/// In a directory like `/tmp`, everybody may create files but touch only their own, so the first
+/// In a directory like `/tmp`, all users may create files but touch only their own, so the first
 /// user to create a name owns it. A store that another user put there would hand that user your
 /// breakers.
 enum PlantedFile {
-  /// Refuses what is not a regular file, another user's file in such a directory, and a file of
-  /// somebody who is not a user of the store.
+  /// Refuses what is not a regular file, another user's file in such a directory, and a file whose
+  /// owner is not a user of the store.
   static func refuse(
     _ store: String, in directory: String,
     parts: [String] = ["", StoreFile.logSuffix, StoreFile.indexSuffix]
@@ -50,11 +50,11 @@ enum PlantedFile {
         + " or move it away")
   }
 
-  /// Whether a file beside a store is private, or belongs to somebody who could not use the store.
+  /// Whether a file beside a store is private, or belongs to a user who could not use the store.
   ///
-  /// SQLite opens the log and its index by name, and as root it gives them to the store's owner, no
-  /// matter who created them. Their creator may still have them open, and could truncate what the
-  /// store's programs have mapped. Only users of the store create files with the store's mode.
+  /// SQLite opens the log and its index by name, and as root it gives them to the store's owner,
+  /// regardless of their creator. Their creator may still have them open, and could truncate what
+  /// the store's programs have mapped. Only users of the store create files with the store's mode.
   static func isStrange(_ file: FileStatus, beside store: FileStatus) -> Bool {
     let owner = file.rights.user
     if owner == store.rights.user || owner == 0 || owner == geteuid() { return false }
@@ -68,7 +68,7 @@ enum PlantedFile {
     return its.mode & 0o022 != 0 || ![geteuid(), 0].contains(its.user)
   }
 
-  /// Whether a file in a sticky directory that everybody may write to is another user's.
+  /// Whether a file in a sticky directory that all users may write to is another user's.
   static func isAnothers(_ owner: uid_t, in directory: String) -> Bool {
     if owner == 0 || owner == geteuid() { return false }
     var status = stat()

@@ -7,16 +7,16 @@ internal import Glibc
 /// It never holds what has to survive, so it may be lost at any time. A file that does not fit is
 /// replaced by a new one.
 @safe struct SharedFile {
-  /// What the file is for.
+  /// The purpose of the file, with its name and its layout.
   struct Kind: Sendable, Hashable {
-    /// What its name adds to that of the store.
+    /// The suffix that its name adds to the store's.
     let suffix: String
 
     /// The first word of the file, and the number of the layout.
     let magic: UInt64
     let layout: UInt64
 
-    /// What is reserved when the file is created.
+    /// The space that is reserved when the file is created.
     let bytesOfHeader: Int
   }
 
@@ -56,7 +56,7 @@ internal import Glibc
 
 /// Opening and creating.
 extension SharedFile {
-  /// What was found at the path of the file.
+  /// The result of opening the path of a file.
   private enum Found {
     case fitting(SharedFile)
 
@@ -70,7 +70,7 @@ extension SharedFile {
   /// Opens the file of a store, and creates it if there is none that fits.
   ///
   /// - Parameters:
-  ///   - kind: What the file is for.
+  ///   - kind: The kind of file.
   ///   - place: Where the file lies, and which store and boot it has to belong to.
   ///   - isOfThisBoot: Whether only this boot can have put a file there, whatever boot the file
   ///     names. This is so if the process has used the file before, because it has not been
@@ -81,7 +81,8 @@ extension SharedFile {
   ///   - fill: Fills a new file before others see it, perhaps with what the one before it holds, if
   ///     there is one; false if that failed.
   /// - Returns: The file; nil if one that does not fit is in its place, or if it cannot be created.
-  /// - Throws: What was missing to open it.
+  /// - Throws: `StoreError` if the lock of the store cannot be taken in time, or the file not be
+  ///   opened.
   static func open(
     _ kind: Kind, _ place: Place, isOfThisBoot: Bool, mayReplace: Bool, atMost timeout: Duration,
     fill: (SharedFile, _ earlier: SharedFile?) -> Bool = { _, _ in true }
@@ -115,7 +116,7 @@ extension SharedFile {
     _ kind: Kind, at place: Place, replacing isReplacement: Bool,
     _ fill: (SharedFile, SharedFile?) -> Bool
   ) throws(StoreError) -> SharedFile? {
-    // Users of the store may write to the file, and nobody else, even if root creates it.
+    // Only users of the store may write to the file, even if root creates it.
     guard let rights = FileStatus(of: place.storePath)?.rights else { return nil }
     let header = Header(store: place.store, boot: place.boot)
     let path = place.path(of: kind)

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Who may use the files of a store that is created.
+/// The users of the files of a store that is created.
 package struct StoreAccess: Sendable, Hashable {
   /// The permission bits that were requested for each file.
   package var mode: UInt32?
@@ -64,7 +64,7 @@ extension StoreAccess {
 
   /// The rights of a file that an earlier store has left behind.
   ///
-  /// It does not count in a directory that everybody may write to, where anybody may have put it.
+  /// It does not count in a directory that all users may write to, where any user may have put it.
   private func left(of store: String, by suffix: String) -> FileRights? {
     guard let directory = FileStatus(of: StorePath.split(store).directory),
       directory.rights.mode & 0o002 == 0, let file = FileStatus(of: store + suffix), file.isRegular
@@ -77,8 +77,8 @@ extension FileRights {
   /// The rights that a store's directory implies; nil if it implies none.
   ///
   /// A directory implies them if it is for one group, as `cbctl init --group` creates it, and holds
-  /// only this store. What root creates in a directory of one other user is for that user, whose
-  /// service could not use the store otherwise.
+  /// only this store. Files that root creates in a directory of one other user are for that user,
+  /// whose service could not use the store otherwise.
   init?(inDirectoryOf store: String) {
     let (directory, name) = StorePath.split(store)
     guard let rights = FileStatus(of: directory)?.rights else { return nil }

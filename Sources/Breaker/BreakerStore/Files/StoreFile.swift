@@ -179,10 +179,10 @@ struct HardLinks {
 /// does.
 ///
 /// Where it is mounted, it lies in another directory. There it gets a log, an index and counters of
-/// its own, and nobody can replace it by renaming. To SQLite, this is a file with two names
+/// its own, and it cannot be replaced by renaming. To SQLite, this is a file with two names
 /// (sqlite.org/howtocorrupt.html, 2.5), although it has only one.
 struct LoneMount {
-  /// What is added to the store's path to name the file.
+  /// The suffix that is added to the store's path to name the file.
   let suffix: String
 
   /// The first such file among a store and the files beside it; nil if there is none.

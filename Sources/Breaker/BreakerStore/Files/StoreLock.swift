@@ -2,11 +2,11 @@ internal import Glibc
 
 /// The lock under which the files of a store are created, replaced and set aside.
 ///
-/// It is `flock` on a file beside the store. Only users of the store may open that file, so nobody
-/// else can block them. The kernel releases the lock when its holder ends, in every PID namespace,
-/// and closing another descriptor of the file does not release it. A shell script can take it with
-/// flock(1). The file is never deleted or replaced, because a lock on a file without a name locks
-/// nothing.
+/// It is `flock` on a file beside the store. Only users of the store may open that file, so no
+/// other user can block them. The kernel releases the lock when its holder ends, in every PID
+/// namespace, and closing another descriptor of the file does not release it. A shell script can
+/// take it with flock(1). The file is never deleted or replaced, because a lock on a file without a
+/// name locks nothing.
 struct StoreLock {
   static let suffix = "-lock"
 
@@ -15,7 +15,7 @@ struct StoreLock {
 
   /// Runs a body under the lock of a store, whose files need not exist yet.
   ///
-  /// - Throws: What the body throws, or why the lock could not be taken in time.
+  /// - Throws: The error of the body, or why the lock could not be taken in time.
   static func held<Result>(
     _ store: String, access: StoreAccess = StoreAccess(), atMost timeout: Duration,
     _ body: (StoreLock) throws(StoreError) -> Result
@@ -29,7 +29,7 @@ struct StoreLock {
   /// Gives the lock file the rights of the store that its holder has created.
   func share(_ rights: FileRights) {
     guard let status, status.rights != rights.ofUsers else { return }
-    // Anybody who may write to the directory can move a private file here.
+    // Any user who may write to the directory can move a private file here.
     guard status.size == 0, [geteuid(), 0, rights.user].contains(status.rights.user) else { return }
     rights.ofUsers.giveWhatIsAllowed(to: descriptor)
   }

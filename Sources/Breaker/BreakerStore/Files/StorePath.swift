@@ -15,7 +15,7 @@ package enum StorePath {
       if let stateHome = absolute(try environment("XDG_STATE_HOME")) {
         return stateHome + "/shared-breaker/breakers.db"
       }
-      // Never a directory that everybody may write to: the first user there would own the breakers.
+      // Never a directory that all users may write to: the first user there would own the breakers.
       if let home = absolute(try environment("HOME")) {
         return home + "/.local/state/shared-breaker/breakers.db"
       }

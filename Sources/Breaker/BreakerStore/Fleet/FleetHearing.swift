@@ -2,9 +2,10 @@ internal import BreakerCore
 
 /// The commands of a fleet.
 extension StorePlace {
-  /// Does what a relay requests, as far as its time allows; if nothing changes, nothing is written.
+  /// Carries out the request of a relay, as far as its time allows; if nothing changes, nothing is
+  /// written.
   ///
-  /// - Returns: What has changed, with the rest of the request if time was up.
+  /// - Returns: The changes, with the rest of the request if time was up.
   func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
     // Counting the commands that wait would take longer the more there are.
     let before = try fleet(counting: false)
@@ -42,8 +43,8 @@ extension StorePlace {
 
   /// Takes back the commands to a breaker that the relay has yet to publish.
   ///
-  /// What they have changed on this host stays until another command changes it. Their registers go
-  /// too, or the relay would tell them at its next connect.
+  /// Their changes on this host stay until another command replaces them. Their registers go too,
+  /// or the relay would tell them at its next connect.
   ///
   /// - Returns: The commands.
   func withdraw(from name: String) throws(StoreError) -> [FleetOrder] {
@@ -113,10 +114,10 @@ private struct FleetHearing<Place: StorePlace> {
   /// Whether a breaker has been written, with the revision of the transaction.
   private(set) var hasRaisedRevision = false
 
-  /// What the store will know of its fleet.
+  /// The store's knowledge of its fleet after the transaction.
   private(set) var fleet: StoredFleet
 
-  /// What is left to be done.
+  /// The part of the request that is left.
   private var rest: FleetRequest
 
   /// When the transaction has to end, on the monotonic clock.

@@ -1,6 +1,6 @@
 package import BreakerCore
 
-/// What a store knows of the fleet that its host belongs to.
+/// A store's knowledge of the fleet that its host belongs to.
 package struct StoredFleet: Sendable, Hashable {
   package var fleet: String
   package var host: String
@@ -9,7 +9,7 @@ package struct StoredFleet: Sendable, Hashable {
   package var stamp: Int64 = 0
   package var position: FleetPosition?
 
-  /// What the relay noted last, and when.
+  /// The latest note of the relay, and its time.
   package var isConnected = false
   package var problem: String?
   package var changedAtMilliseconds: Int64?
@@ -69,13 +69,13 @@ package struct GivenCommand: Sendable, Hashable {
   }
 }
 
-/// What a relay has to write.
+/// A relay's request to write.
 package struct FleetRequest: Sendable, Hashable {
   /// The fleet that the relay belongs to, and what it calls this host.
   package var fleet: String
   package var host: String
 
-  /// What the relay has learned, to be applied in this order.
+  /// News that the relay has learned, to be applied in this order.
   package var news: [FleetNews] = []
 
   /// How far the relay has read with this news; nil if that has not changed.
@@ -143,7 +143,7 @@ extension FleetRequest {
 }
 
 extension StoredFleet {
-  /// What the relay noted last.
+  /// The latest note of the relay.
   var note: FleetRequest.Note {
     FleetRequest.Note(isConnected: isConnected, problem: problem)
   }
@@ -157,7 +157,7 @@ package struct FleetChanges: Sendable {
   /// Whether commands with impossible stamps were corrected or forgotten.
   package var hasCorrected = false
 
-  /// What happened to each breaker.
+  /// The events of each breaker.
   package var events: [(name: String, events: [BreakerEvent])] = []
 
   /// The breakers that the transaction has changed, as they stand after each change.
@@ -166,13 +166,13 @@ package struct FleetChanges: Sendable {
   /// How many commands the store remembers, or a few less; nil if that is not known.
   package var commandCount: Int?
 
-  /// What a transaction had no time for; nil once all is done.
+  /// The part that a transaction had no time for; nil once all is done.
   var rest: FleetRequest?
 
   /// Why a transaction, which every process sees, may not survive a power cut.
   package var syncError: StoreError?
 
-  /// Adds what a later transaction has changed.
+  /// Adds the changes of a later transaction.
   mutating func add(_ later: FleetChanges) {
     verdicts += later.verdicts
     hasCorrected = hasCorrected || later.hasCorrected

@@ -22,7 +22,7 @@ package struct SeenProcess: Sendable, Hashable {
   }
 }
 
-/// What the kernel reports about processes.
+/// The kernel's reports about processes.
 package enum ProcessTable {
   /// This process, as others can recognize it.
   ///
@@ -82,7 +82,7 @@ package enum ProcessTable {
     return OutsideText.cut(name, to: OutsideText.longestName)
   }
 
-  /// What can be seen of a running process of this PID namespace; nil if it cannot be looked up here.
+  /// A running process of this PID namespace as it is seen; nil if it cannot be looked up here.
   package static func look(at process: ProcessIdentity) -> SeenProcess? {
     guard let program = name(of: process) else { return nil }
     return SeenProcess(
@@ -117,7 +117,7 @@ package enum ProcessTable {
     case unknown
   }
 
-  /// What is known about the process that has a number in this PID namespace.
+  /// Looks for the process that has a number in this PID namespace.
   private static func life(of pid: Int32) -> Life {
     guard pid > 0 else { return .over }
     // Needs no /proc.
@@ -166,7 +166,7 @@ package enum ProcessTable {
   }
 }
 
-/// What a kind of evidence says about a process.
+/// The verdict of one kind of evidence about a process.
 package enum ProcessFate: Sendable {
   case running
 
@@ -175,7 +175,7 @@ package enum ProcessFate: Sendable {
   case unknown
 }
 
-/// What a store knows about the processes that use it, on this host or on a simulated one.
+/// A store's knowledge of the processes that use it, on this host or on a simulated one.
 package struct HostProcesses: Sendable {
   /// The calling process.
   package var current: @Sendable () -> ProcessIdentity
@@ -238,7 +238,7 @@ package struct OwnerJudge: Sendable {
     return { $0.lifeline.map(isHeld) ?? false }
   }
 
-  /// Whether nobody holds a lifeline on a byte of the lock file that the store has now.
+  /// Whether no process holds a lifeline on a byte of the lock file that the store has now.
   func hasReleased(_ byte: Int64) -> Bool { Lifelines.isReleased(byte: byte, of: store) }
 }
 
@@ -270,7 +270,7 @@ enum ProcFile {
   fileprivate static let newline = UInt8(ascii: "\n")
 }
 
-/// What `/proc/PID/stat` says about a process (proc_pid_stat(5)).
+/// A process as `/proc/PID/stat` describes it (proc_pid_stat(5)).
 ///
 /// It is read as bytes, because the file has the name that the process gives itself: in a text, the
 /// last character of a name can merge with the parenthesis that follows it.

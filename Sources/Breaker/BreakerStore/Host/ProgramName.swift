@@ -143,7 +143,7 @@ struct Interpreter {
     return nil
   }
 
-  /// What the letters of a word say: nothing yet (nil), the script, or that it is unknown (empty).
+  /// Reads the letters of an option: nil if the script comes later, empty if it is unknown.
   private func found(
     in word: ArraySlice<UInt8>, before rest: inout ArraySlice<[UInt8]>
   ) -> [UInt8]? {

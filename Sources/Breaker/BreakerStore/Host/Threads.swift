@@ -84,7 +84,7 @@ package final class Guarded<Value>: @unchecked Sendable {
     unsafe condition = .allocate(capacity: 1)
     var attributes = pthread_condattr_t()
     unsafe pthread_condattr_init(&attributes)
-    // Nobody can set this clock, so nobody can prolong a wait.
+    // No user can set this clock and so prolong a wait.
     unsafe pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
     unsafe pthread_cond_init(condition, &attributes)
     unsafe pthread_condattr_destroy(&attributes)
@@ -140,7 +140,7 @@ package enum SystemThread {
     return code == 0 ? thread : nil
   }
 
-  /// Starts a thread that nobody joins; false if the system has none left.
+  /// Starts a thread that is never joined; false if the system has none left.
   package static func startDetached(
     _ name: StaticString, _ body: @escaping @Sendable () -> Void
   ) -> Bool {

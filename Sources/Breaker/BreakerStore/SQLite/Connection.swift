@@ -98,7 +98,7 @@ extension SQLiteStorage {
   /// Lets SQLite delete an empty log, and its index, when the file is closed.
   ///
   /// Looking into a database of another program creates both if it keeps a log. SQLite deletes them
-  /// only if nobody else has the file open.
+  /// only if no other process has the file open.
   func leaveNoEmptyLog() {
     guard FileStatus(of: path + StoreFile.logSuffix)?.size == 0 else { return }
     leaveNoLog()

@@ -91,8 +91,8 @@ internal import Glibc
 extension Patience {
   /// Runs a body in which every wait of this thread ends at an instant of the monotonic clock.
   ///
-  /// This bounds every wait for another process, or for another thread of this one, in SQLite or here.
-  /// A bound that is already set still applies. Work that waits for nobody is not bounded.
+  /// This bounds every wait for another process, or for another thread of this one, in SQLite or
+  /// here. A bound that is already set still applies. Work that does not wait is not bounded.
   package static func bounded<Result, Failure: Error>(
     by deadline: Int64, _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result {

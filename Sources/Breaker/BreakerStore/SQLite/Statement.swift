@@ -8,7 +8,7 @@ internal import CSQLite
   /// The code of a bind or read that failed because memory was short.
   private var failure = SQLITE_OK
 
-  /// What is known to be bound to each parameter of a statement that keeps what is bound; nil for all others.
+  /// The known value of each parameter, if the statement keeps its bindings; nil if it does not.
   private var kept: UnsafeMutablePointer<KeptValue>?
 
   init(_ handle: OpaquePointer, on connection: Connection) {
@@ -124,7 +124,7 @@ extension Statement {
     }
   }
 
-  /// What an empty text or blob points to, because a null pointer would bind NULL.
+  /// The address of an empty text or blob, because a null pointer would bind NULL.
   private nonisolated(unsafe) static let nothing: UnsafePointer<CChar> = {
     let pointer = UnsafeMutablePointer<CChar>.allocate(capacity: 1)
     unsafe pointer.initialize(to: 0)
@@ -136,7 +136,7 @@ extension Statement {
     -1, to: sqlite3_destructor_type.self)
 }
 
-/// What is bound to a parameter of a statement that keeps it.
+/// The value of a parameter of a statement that keeps its bindings.
 enum KeptValue: Equatable {
   /// A text, a blob, or nothing yet.
   case other
@@ -146,7 +146,7 @@ enum KeptValue: Equatable {
 
 /// Keeping what is bound from run to run, for a statement of which every run binds all parameters.
 extension Statement {
-  /// What is bound to each parameter, which the statement keeps from now on.
+  /// The value of each parameter; the statement keeps its bindings from now on.
   ///
   /// The memory is the statement's.
   func keepBindings() -> UnsafeMutablePointer<KeptValue> {

@@ -29,7 +29,7 @@ enum BreakerRow {
     all.map { "\(table).\($0)" }.joined(separator: ", ")
   }
 
-  /// The same columns in a file that may lack some of them; missing ones read as NULL.
+  /// These columns in a file that may lack some of them; missing ones read as NULL.
   static func columns(among present: Set<String>) -> String {
     all.map { present.contains($0) ? $0 : "NULL" }.joined(separator: ", ")
   }

@@ -243,14 +243,14 @@ extension Statement {
 }
 
 extension SQLiteStorage {
-  /// The limit if nobody sets another.
+  /// The limit if no other is set.
   package static var usualBreakers: Int64 { StoreRoom.usualBreakers }
 }
 
 /// How many breakers a store has room for.
 enum StoreRoom {
-  /// The limit if nobody sets another: on the order of a hundred megabytes, which take a few
-  /// seconds to list.
+  /// The limit if no other is set: on the order of a hundred megabytes, which take a few seconds to
+  /// list.
   static let usualBreakers: Int64 = 200_000
 
   static func error(path: String, limit: Int64) -> StoreError {

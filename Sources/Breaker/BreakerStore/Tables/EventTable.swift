@@ -97,7 +97,7 @@ extension RecordedEvent {
 }
 
 extension FleetGiver {
-  /// Reads who has given the command that an event carried out.
+  /// Reads the giver of the command that an event carried out.
   fileprivate init?(_ row: Statement) {
     guard let host = row.text(10), let said = row.text(14) else { return nil }
     self.init(

@@ -1,6 +1,6 @@
 internal import BreakerCore
 
-/// What a store knows of its fleet.
+/// Reads a store's knowledge of its fleet.
 extension ReadTransaction {
   func fleet(counting: Bool) throws(StoreError) -> StoredFleet? {
     let query = try connection.statement(.fleet)

@@ -1,6 +1,6 @@
 internal import BreakerCore
 
-/// What a store says about itself, against which rows and outside input are checked.
+/// A store's description of itself, against which rows and outside input are checked.
 struct StoreHeader: Hashable {
   /// Distinguishes this store from every other; its counters carry it.
   var identity: Int64
@@ -27,7 +27,7 @@ struct StoreHeader: Hashable {
   /// Whether the store has noted everything that processes must agree on.
   var isAgreed: Bool { boot.number == notedBoot && !isCopy }
 
-  /// What a process contributes when it agrees with a store on its header.
+  /// A process's contribution when it agrees with a store on its header.
   struct Terms {
     var clock: StoreClock
 
@@ -41,7 +41,7 @@ struct StoreHeader: Hashable {
     var lost: Set<Int64> = []
   }
 
-  /// Reads what the store has noted, and the revision of its next transaction.
+  /// Reads the notes of the store, and the revision of its next transaction.
   static func noted(
     on connection: Connection
   ) throws(StoreError) -> (header: StoreHeader, nextRevision: Int64) {

@@ -15,7 +15,7 @@ package struct BreakerDraft {
 
   /// Creates a draft and applies what time alone has changed since the breaker was last written.
   ///
-  /// Those events come first, and follow from the policy that was in force until now.
+  /// These events come first, and follow from the policy that was in force until now.
   init(now: Moment, breaker: StoredBreaker, isGone: (ProcessIdentity) -> Bool) {
     self.now = now
     self.breaker = breaker
@@ -46,7 +46,7 @@ package struct BreakerDraft {
   }
 }
 
-/// What a process adds to the next step that it takes on a breaker.
+/// The addition of a process to the next step that it takes on a breaker.
 package struct OwnShare: Sendable {
   /// The policy that code of the process declares, in words.
   package var declared: String?
@@ -54,7 +54,7 @@ package struct OwnShare: Sendable {
   /// Whether the declaration has yet to be written.
   package var isUndeclared: Bool
 
-  /// What the process has counted for itself.
+  /// The counts that the process has kept for itself.
   package var pending: Counted
 
   package init(declared: String?, isUndeclared: Bool, pending: Counted) {
@@ -65,7 +65,7 @@ package struct OwnShare: Sendable {
 }
 
 extension BreakerDraft {
-  /// Adds what a process has yet to write.
+  /// Adds the counts and the policy that a process has yet to write.
   package mutating func add(_ own: OwnShare) {
     breaker.record.totals += own.pending.totals
     guard let words = own.declared else { return }
@@ -177,7 +177,7 @@ package struct TransactedTogether: Sendable {
   /// The names that exist although they must be new; if there are any, nothing was changed.
   package var present: [String] = []
 
-  /// What happened to each breaker.
+  /// The events of each breaker.
   package var events: [(name: String, events: [BreakerEvent])] = []
 
   /// The breakers that were changed, as they stand after it.

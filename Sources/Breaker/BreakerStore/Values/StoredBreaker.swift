@@ -14,7 +14,7 @@ package struct StoredBreaker: Sendable, Hashable {
   package var createdAtMilliseconds: Int64
   private var shared = SharedRecord(BreakerRecord())
 
-  /// What the breaker remembers.
+  /// The breaker's record.
   package var record: BreakerRecord {
     unsafeAddress { unsafe shared.address }
     unsafeMutableAddress { unsafe shared.ownAddress() }
@@ -93,7 +93,7 @@ package struct ListedBreaker: Sendable, Hashable {
   }
 }
 
-/// A policy that code declared, and who was the last to declare it.
+/// A policy that code declared, and the process that declared it last.
 package struct StoredDeclaration: Sendable, Hashable {
   package var words: String
   package var atMilliseconds: Int64

@@ -10,7 +10,7 @@ final class FileWatch: Sendable {
   private let ending: Int32
   private let notify: @Sendable () -> Void
 
-  // Set by the initializer, before anybody can end it; the thread itself never reads it.
+  // Set by the initializer, before the watch can be ended; the thread itself never reads it.
   private nonisolated(unsafe) var thread = pthread_t()
 
   /// Starts to watch; nil if the system has no descriptor or thread left for it.
@@ -106,7 +106,7 @@ package final class FileNews: Sendable {
   /// By then the process that replaces the file has put all parts of it in place.
   package static let pause: Int64 = 1_000_000_000
 
-  /// What has happened to the files of the store.
+  /// The changes of the files of the store.
   package struct News: Sendable {
     /// A process may have added to the history.
     package var isTouched = false
@@ -147,7 +147,7 @@ package final class FileNews: Sendable {
 }
 
 extension FileNews {
-  /// Reads what has happened; never blocks, and returns nil if there is nothing to read.
+  /// Reads the news; never blocks, and returns nil if there is nothing to read.
   ///
   /// A directory that is gone is no longer watched: the caller calls `addWatch()` when it wants to.
   package func read() -> News? {

@@ -1,5 +1,5 @@
-// What Swift cannot express: variadic functions, the internals of an SQLite file, mappings at a
-// fixed address, and hooks around fork.
+// Parts that Swift cannot express: variadic functions, the internals of an SQLite file, mappings at
+// a fixed address, and hooks around fork.
 #pragma once
 #include <pthread.h>
 #include <sqlite3.h>
@@ -47,15 +47,15 @@ int sb_hold(int descriptor, int64_t byte);
 // including, `end`. This works across PID namespaces and without /proc.
 int sb_is_held(int descriptor, int64_t first, int64_t end);
 
-// Whether nobody holds a byte, for certain: 0 also if the kernel or the file system cannot tell.
+// Whether certainly no process holds a byte: 0 also if the kernel or the file system cannot tell.
 int sb_is_free(int descriptor, int64_t byte);
 
 // Takes a shared lock on one byte of a file, as sb_hold does, for as long as this process lives,
 // whatever becomes of the descriptor. Returns 0 or errno.
 //
-// A mapping, which nobody reads, keeps the open file. So no close() or closefrom() ends the lock; the
-// end of the process does, an execve(), or sb_end_hold(). The mapping is not inherited by a fork, so
-// children do not keep the lock of a parent that has died. On a file system that maps another file
+// A mapping, which is never read, keeps the open file. So no close() or closefrom() ends the lock;
+// the end of the process does, an execve(), or sb_end_hold(). The mapping is not inherited by a fork,
+// so children do not keep the lock of a parent that has died. On a file system that maps another file
 // than the one that was opened, such as overlayfs, the lock ends with the descriptor: the caller has
 // to check.
 int sb_hold_for_life(int descriptor, int64_t byte, void **hold);
@@ -90,7 +90,7 @@ int sb_hold_open(sqlite3 *db, const sb_range *ranges, size_t count);
 // does not tell. (Swift does not import statx.)
 uint64_t sb_mount(const char *path);
 
-// The process that holds a byte so that nobody else can lock it for writing; 0 if it cannot be told
+// The process that holds a byte so that no other can lock it for writing; 0 if it cannot be told
 // which, and -1 if there is none.
 int sb_lock_holder(int descriptor, int64_t byte);
 
@@ -174,8 +174,8 @@ static inline int64_t sb_coarse_nanoseconds(void) {
 // The second of the wall clock. No other clock is read in so few instructions.
 static inline int64_t sb_second(void) { return time(NULL); }
 
-// What the time namespace of this process adds to the host's boot clock, in nanoseconds; 0 while
-// unknown. See time_namespaces(7).
+// The offset that the time namespace of this process adds to the host's boot clock, in nanoseconds;
+// 0 while unknown. See time_namespaces(7).
 extern int64_t sb_boot_offset;
 
 // Reads the offset unless it is already known. Returns whether it is known now.
@@ -239,7 +239,8 @@ int sb_has_access_list(const char *path);
 void sb_index_free(void *page);
 
 // Called around every fork() of this process, in the thread that forks: `before` it, and `after` it
-// on each side. What `before` returns, if anything, is released once the hooks' lock is free again.
+// on each side. The result of `before`, if not NULL, is released once the hooks' lock is free
+// again.
 typedef struct sb_fork_hook {
   void *(*before)(void *context);
   void (*after)(void *context, int is_child);

@@ -1,8 +1,9 @@
-// The waits of a thread: all of them end at one instant, and somebody else can end them earlier.
+// The waits of a thread: all of them end at one instant, and a function of the caller can end them
+// earlier.
 #pragma once
 #include <stdint.h>
 
-// What has become of a wait.
+// The state of a wait.
 enum { SB_WAIT_GOES_ON, SB_WAIT_ENDED, SB_WAIT_INTERRUPTED };
 
 // The instant of CLOCK_MONOTONIC at which the waits of this thread end; INT64_MAX if there is none.
@@ -15,13 +16,13 @@ int64_t sb_set_wait_end(int64_t nanoseconds);
 // again and sleep once more, or why not: then it has not slept.
 int sb_pause(int64_t nanoseconds);
 
-// What has become of a wait of this thread that ends at an instant, or when all its waits end.
+// The state of a wait of this thread that ends at an instant, or when all its waits end.
 int sb_ask(int64_t nanoseconds);
 
 // The instant until which a wait may sleep before it has to ask again.
 int64_t sb_next_question(int64_t nanoseconds);
 
-// The same with another longest sleep between two questions.
+// sb_next_question with another longest sleep between two questions.
 int64_t sb_next_question_within(int64_t nanoseconds, int64_t longest);
 
 // Asks, from now on, before each sleep of this thread whether its waits are over. Without a function
