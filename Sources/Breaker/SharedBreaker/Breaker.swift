@@ -85,10 +85,11 @@ public final class Breaker: Sendable {
       of: breaker, at: engine.clock.moment, slots: slots, isGone: engine.storage.isGone)
   }
 
-  /// What the store holds, or else the breaker of this process alone, or what was last known.
+  /// The breaker as the store holds it, or else as this process alone goes on with it, or as last
+  /// known.
   private func current() -> Known { shared() ?? lastKnown() }
 
-  /// What the store holds; nil if it cannot be used.
+  /// The breaker as the store holds it; nil if the store cannot be used.
   private func shared() -> Known? {
     engine.waiting { () -> Known? in
       engine.doRounds()

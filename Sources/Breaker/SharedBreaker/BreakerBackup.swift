@@ -2,7 +2,7 @@ internal import BreakerCore
 public import BreakerStore
 internal import JSONText
 
-/// What to keep of a breaker when it moves to another store.
+/// The part of a breaker that it keeps when it moves to another store.
 ///
 /// ```swift
 /// let backups = try store.snapshots().map(\.backup)
@@ -37,7 +37,7 @@ public struct BreakerBackup: Sendable, Hashable {
   /// Why the mode was set.
   public var modeReason: String?
 
-  /// Who set the mode.
+  /// The author of the mode.
   public var modeSetBy: String?
 
   /// The policy that code declared last, such as `open-for=1m probes=2`; nil if none was declared.
@@ -68,7 +68,7 @@ public struct BreakerBackup: Sendable, Hashable {
 }
 
 extension BreakerSnapshot {
-  /// What to keep of the breaker when it moves to another store.
+  /// The part of the breaker that it keeps when it moves to another store.
   public var backup: BreakerBackup {
     var backup = BreakerBackup(name: name)
     backup.state = state
@@ -149,7 +149,7 @@ extension BreakerBackup {
 
 /// Why a text is not the backup of a breaker.
 public struct BackupError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// What is wrong with the text, in one line.
+  /// The mistake in the text, in one line.
   public let description: String
 }
 

@@ -38,7 +38,7 @@ public enum BreakerError: Error, Sendable, Hashable {
 }
 
 extension BreakerError: CustomStringConvertible {
-  /// What happened, why, and what to do, in one line.
+  /// The event, its cause, and the remedy, in one line.
   public var description: String {
     switch self {
     case .rejected(let name, let rejection):

@@ -21,7 +21,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// Why the mode was set; nil if no reason was given.
   public let modeReason: String?
 
-  /// Who set the mode, such as `worker (pid 4711)` or `deploy, via cbctl`.
+  /// The author of the mode, such as `worker (pid 4711)` or `deploy, via cbctl`.
   public let modeSetBy: String?
 
   /// When the mode was set; nil if it is automatic.
@@ -39,8 +39,8 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// Whether the open time was over and a slot was free, so that the next call would be a probe.
   public let isProbeDue: Bool
 
-  /// When asking again makes sense, as in ``Rejection/retryAfter`` but for everyone the same; nil if
-  /// calls are permitted, or if that is not known.
+  /// When asking again makes sense, as in ``Rejection/retryAfter`` but the same for all callers;
+  /// nil if calls are permitted, or if that is not known.
   public let retryAfter: Duration?
 
   /// The number of failures since the last success.
@@ -136,11 +136,11 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// The number of probes that hold a slot, because their owners have not ended.
   public var probesInFlight: Int64 { Int64(leases.count { !$0.isOwnerGone }) }
 
-  /// The calls under way under `max-concurrent`, and those who wait; nil if the policy has no
-  /// `max-concurrent`, or if what is under way is not known.
+  /// The calls under way under `max-concurrent`, and the callers that wait; nil if the policy has
+  /// no `max-concurrent`, or if neither is known.
   ///
-  /// It is not known while the file `-slots` beside the store is missing, cannot be read, or belongs to
-  /// another boot; the next call makes a new one.
+  /// Neither is known while the file `-slots` beside the store is missing, cannot be read, or
+  /// belongs to another boot; the next call makes a new one.
   public let limit: LimitSnapshot?
 
   /// Whether a call of one unit would find room under `max-concurrent` now, without waiting; true without
@@ -169,21 +169,21 @@ public struct BreakerSnapshot: Sendable, Hashable {
     return windowCalls >= max(1, least) ? Double(windowFailures) / Double(windowCalls) : nil
   }
 
-  /// Returns who set a value of the policy.
+  /// Returns the source of a value of the policy.
   public func source(of key: PolicyKey) -> PolicySource {
     if operatorValues[key] != nil { return .operator }
     return agreed.codeKeys.contains(key) ? .code : .default
   }
 }
 
-/// Who set a value of a policy.
+/// The source of a value of a policy.
 ///
 /// A later version may add cases, so end a `switch` over a source with `default`.
 #if hasAttribute(nonexhaustive)
   @nonexhaustive
 #endif
 public enum PolicySource: String, Sendable, Hashable, CaseIterable {
-  /// Nobody has set the value, so it is the default.
+  /// Neither code nor an operator has set the value, so it is the default.
   case `default`
 
   /// Code has declared the value.

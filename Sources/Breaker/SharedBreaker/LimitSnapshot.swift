@@ -3,8 +3,8 @@ internal import BreakerStore
 
 /// The calls under way on a breaker with `max-concurrent`, and the callers that wait, at one moment.
 ///
-/// It is read without taking part, and without delaying anybody. Calls that began before the file of
-/// the slots was deleted or replaced are not in it.
+/// It is read without taking part, and without delaying any caller. Calls that began before the
+/// file of the slots was deleted or replaced are not in it.
 public struct LimitSnapshot: Sendable, Hashable {
   /// How many units are under way; what ended processes have left does not count.
   ///

@@ -23,8 +23,8 @@ extension SharedStore {
   /// - Parameters:
   ///   - name: The name that all processes use for the breaker.
   ///   - policy: The policy to declare; if nil, the declared one stays in force, or the default.
-  ///   - onStoreFailure: What calls through this object do while the store cannot be used; if nil,
-  ///     what ``StoreOptions/onStoreFailure`` says.
+  ///   - onStoreFailure: The action of calls through this object while the store cannot be used; if
+  ///     nil, the one in ``StoreOptions/onStoreFailure``.
   /// - Returns: The breaker. Objects with the same name share everything but `onStoreFailure`.
   /// - Throws: `BreakerError` if the name or the policy is not valid; never because of the store.
   public func breaker(
@@ -103,7 +103,7 @@ extension SharedStore {
           draft.command = command
         }
       }
-      // Whoever waits for the store looks again within 2 ms.
+      // A process that waits for the store looks again within 2 ms.
       if start > 0 { usleep(5_000) }
       do throws(StoreError) {
         _ = try engine.step(together: steps, mustBeNew: false)

@@ -71,7 +71,7 @@ extension SharedStore {
     return all
   }
 
-  /// Returns what happened to one breaker or to all of them, oldest first.
+  /// Returns the history of one breaker or of all of them, oldest first.
   ///
   /// The history is bounded: the store keeps the latest 500 entries of a breaker, the latest 100
   /// changes of its policy, and 50,000 entries of all breakers together. The oldest are deleted after

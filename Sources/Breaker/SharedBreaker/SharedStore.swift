@@ -120,8 +120,8 @@ public final class SharedStore: Sendable {
   /// its parent.
   ///
   /// - Throws: `StoreError` if there is something to write and the store cannot be used, or another
-  ///   process locks it for longer than ``StoreOptions/lockTimeout``. What was not written is kept
-  ///   for the next attempt.
+  ///   process locks it for longer than ``StoreOptions/lockTimeout``. The rest is kept for the next
+  ///   attempt.
   public func flush() throws(StoreError) { try engine.flush() }
 
   /// Writes what this process has not written yet and closes the file; the next use reopens it.
@@ -129,16 +129,16 @@ public final class SharedStore: Sendable {
   /// It writes the same as ``flush()``, as far as that is possible now. If the store could not be used
   /// before, it waits no more than a moment for it.
   ///
-  /// The same happens when the last reference to the store and its breakers goes away. A program
+  /// This also happens when the last reference to the store and its breakers goes away. A program
   /// that keeps them until it exits should call `close()` first, so that the totals of its last
   /// second are not lost. A process that is killed loses them only where it could not use the
   /// shared counters.
   public func close() { engine.close() }
 
-  /// Closes the store so that nothing opens it again, provided that nobody uses it any more.
+  /// Closes the store so that nothing opens it again, provided that no code uses it any more.
   package func closeForGood() { engine.closeForGood() }
 
-  /// Sends away everybody who waits for room, from now on.
+  /// Sends away all callers that wait for room, from now on.
   package func endWaits() { engine.endWaits() }
 }
 
@@ -160,7 +160,7 @@ extension SharedStore {
   /// - Parameter isAlone: Whether nothing else in this process uses the store meanwhile, as in a
   ///   command that only diagnoses. Then the examination leaves no trace, not even a reader's mark.
   ///   Do not say so otherwise: whatever else opens the store could not write to it.
-  /// - Returns: What each check has found, in a fixed order.
+  /// - Returns: The finding of each check, in a fixed order.
   /// - Throws: `StoreError` if there is no store, or this user may not read it.
   public func examine(isAlone: Bool = false) throws(StoreError) -> [StoreFinding] {
     try doctor(isAlone).examine()
@@ -174,7 +174,7 @@ extension SharedStore {
   ///
   /// - Parameter isAlone: Whether nothing else in this process uses the store meanwhile, as for
   ///   ``examine(isAlone:)``. Then a repair that finds nothing to do leaves no trace.
-  /// - Returns: What each check finds now, and what was done about it.
+  /// - Returns: The finding of each check now, with the repair that was made.
   /// - Throws: `StoreError` if there is no store, or this user may not read it.
   public func repair(isAlone: Bool = false) throws(StoreError) -> [StoreFinding] {
     try doctor(isAlone).repair()
@@ -191,7 +191,8 @@ extension SharedStore {
 
 /// Ending a process in a test.
 extension SharedStore {
-  /// What to run before the process ends, and after it has ended; neither keeps the store alive.
+  /// Functions to run before the process ends, and after it has ended; neither keeps the store
+  /// alive.
   ///
   /// `before` writes the counts, because a real file would already have them. `after` forgets what
   /// would still permit calls from memory.

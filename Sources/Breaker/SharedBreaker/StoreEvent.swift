@@ -47,7 +47,7 @@ public enum StoreEvent: Sendable, Hashable {
 }
 
 extension StoreEvent: CustomStringConvertible {
-  /// What happened, in one line for a log, such as `payments: closed -> open: 3 failures in a row`.
+  /// The event in one line for a log, such as `payments: closed -> open: 3 failures in a row`.
   public var description: String {
     switch self {
     case .unavailable(let error): "the store is unavailable: \(error)"
@@ -92,7 +92,7 @@ public enum StoreHealth: Sendable, Hashable {
   case unavailable(StoreError)
 }
 
-/// What a process prints about its store if it has no observer.
+/// Lines that a process prints about its store if it has no observer.
 extension StoreEvent {
   /// Whether the environment asks for silence.
   static var areQuietByEnvironment: Bool {

@@ -14,7 +14,7 @@ public struct StoreOptions: Sendable {
   /// asynchronous one. After that the store counts as unavailable, with an error of kind `busy`.
   public var lockTimeout: Duration
 
-  /// What a call does while the store cannot be used.
+  /// The action of a call while the store cannot be used.
   public var onStoreFailure: StoreFailureAction
 
   /// The permission bits of the files, if this process creates them.
@@ -108,7 +108,7 @@ extension StoreOptions {
   var mandate: HistoryAuthor.Mandate { HistoryAuthor.Mandate(user: user, command: command) }
 }
 
-/// What a call does while the store cannot be used.
+/// The action of a call while the store cannot be used.
 ///
 /// A later version may add cases, so end a `switch` over an action with `default`.
 #if hasAttribute(nonexhaustive)

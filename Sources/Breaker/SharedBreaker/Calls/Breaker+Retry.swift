@@ -18,16 +18,16 @@ extension Breaker {
   ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
   ///     policy's `probe-timeout`.
   ///   - work: The work to run. No lock is held while it runs.
-  ///   - onRejection: What to do instead if the work never ran because the breaker rejected the
-  ///     call; by default the rejection is thrown.
-  ///   - onFailure: What to do instead if the work threw an error that counts as a failure; by
-  ///     default that error is thrown.
-  ///   - onFailedValue: What to do instead if the work returned a value that counts as a failure;
-  ///     by default that value is returned.
-  /// - Returns: What the work or a fallback returned.
-  /// - Throws: What the work or a fallback threw, or `BreakerError.rejected` if the work never ran.
-  ///   If the store cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`,
-  ///   which no fallback replaces.
+  ///   - onRejection: The fallback if the work never ran because the breaker rejected the call; by
+  ///     default the rejection is thrown.
+  ///   - onFailure: The fallback if the work threw an error that counts as a failure; by default
+  ///     that error is thrown.
+  ///   - onFailedValue: The fallback if the work returned a value that counts as a failure; by
+  ///     default that value is returned.
+  /// - Returns: The result of the work or of a fallback.
+  /// - Throws: The error of the work or of a fallback, or `BreakerError.rejected` if the work never
+  ///   ran. If the store cannot be used and ``StoreFailureAction/throw`` is set,
+  ///   `BreakerError.store`, which no fallback replaces.
   public func run<Value>(
     outcome: ErrorJudge? = nil,
     classify: Classifier<Value> = .usual,
@@ -63,15 +63,15 @@ extension Breaker {
   ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
   ///     policy's `probe-timeout`.
   ///   - work: The work to run. No lock is held while it runs.
-  ///   - onRejection: What to do instead if the work never ran because the breaker rejected the
-  ///     call; by default the rejection is thrown.
-  ///   - onFailure: What to do instead if the last attempt threw an error that counts as a failure;
-  ///     by default that error is thrown.
-  ///   - onFailedValue: What to do instead if the last attempt returned a value that counts as a
-  ///     failure; by default that value is returned.
-  /// - Returns: What the work or a fallback returned.
-  /// - Throws: What the last attempt or a fallback threw, or `BreakerError.rejected` if the work
-  ///   never ran. If the store cannot be used and ``StoreFailureAction/throw`` is set,
+  ///   - onRejection: The fallback if the work never ran because the breaker rejected the call; by
+  ///     default the rejection is thrown.
+  ///   - onFailure: The fallback if the last attempt threw an error that counts as a failure; by
+  ///     default that error is thrown.
+  ///   - onFailedValue: The fallback if the last attempt returned a value that counts as a failure;
+  ///     by default that value is returned.
+  /// - Returns: The result of the work or of a fallback.
+  /// - Throws: The error of the last attempt or of a fallback, or `BreakerError.rejected` if the
+  ///   work never ran. If the store cannot be used and ``StoreFailureAction/throw`` is set,
   ///   `BreakerError.store`, which no fallback replaces.
   @available(*, noasync, message: "It would block one of Swift's threads: write 'try await'.")
   public func run<Value>(
@@ -138,17 +138,17 @@ extension Breaker {
   ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
   ///     policy's `probe-timeout`.
   ///   - work: The work to run. No lock is held while it runs.
-  ///   - onRejection: What to do instead if the work never ran because the breaker rejected the
-  ///     call; by default the rejection is thrown.
-  ///   - onFailure: What to do instead if the last attempt threw an error that counts as a failure;
-  ///     by default that error is thrown.
-  ///   - onFailedValue: What to do instead if the last attempt returned a value that counts as a
-  ///     failure; by default that value is returned.
-  /// - Returns: What the work or a fallback returned.
-  /// - Throws: What the last attempt or a fallback threw, `BreakerError.rejected` if the work never
-  ///   ran, or `CancellationError` if the caller is cancelled between two attempts, also while it
-  ///   waits for its turn. If the store cannot be used and ``StoreFailureAction/throw`` is set,
-  ///   `BreakerError.store`. No fallback replaces either of these.
+  ///   - onRejection: The fallback if the work never ran because the breaker rejected the call; by
+  ///     default the rejection is thrown.
+  ///   - onFailure: The fallback if the last attempt threw an error that counts as a failure; by
+  ///     default that error is thrown.
+  ///   - onFailedValue: The fallback if the last attempt returned a value that counts as a failure;
+  ///     by default that value is returned.
+  /// - Returns: The result of the work or of a fallback.
+  /// - Throws: The error of the last attempt or of a fallback, `BreakerError.rejected` if the work
+  ///   never ran, or `CancellationError` if the caller is cancelled between two attempts, also
+  ///   while it waits for its turn. If the store cannot be used and ``StoreFailureAction/throw`` is
+  ///   set, `BreakerError.store`. No fallback replaces either of these.
   public nonisolated(nonsending) func run<Value>(
     retry: RetryPolicy = .never,
     outcome: ErrorJudge? = nil,
@@ -253,7 +253,7 @@ public struct Classifier<Value>: Sendable {
     self.values = values
   }
 
-  /// The same classifier, whose errors a judge judges if there is one.
+  /// This classifier, but with a judge of errors if there is one.
   func with(_ judge: ErrorJudge?) -> Classifier {
     judge.map { Classifier(errors: $0, values: values) } ?? self
   }
@@ -316,8 +316,8 @@ private struct CallCourse {
 
   /// Blocks the thread until the next attempt and returns its permit; nil if there is none.
   ///
-  /// - Throws: What prevents the attempt although the breaker has not rejected it, such as a store that
-  ///   fails: the attempt before has nothing to do with that.
+  /// - Throws: The error that prevents the attempt although the breaker has not rejected it, such
+  ///   as one of the store: the attempt before has nothing to do with that.
   mutating func next<Value>(
     after ending: Result<Value, any Error>, _ outcome: CallOutcome
   ) throws(BreakerError) -> Ticket? {
@@ -331,7 +331,8 @@ private struct CallCourse {
 
   /// Suspends the task until the next attempt and returns its permit; nil if there is none.
   ///
-  /// - Throws: What `next` throws, and `CancellationError` if the task is cancelled while it waits.
+  /// - Throws: The error of `next`, and `CancellationError` if the task is cancelled while it
+  ///   waits.
   mutating nonisolated(nonsending) func nextInTime<Value>(
     after ending: Result<Value, any Error>, _ outcome: CallOutcome
   ) async throws -> Ticket? {

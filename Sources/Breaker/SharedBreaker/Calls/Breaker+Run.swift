@@ -20,9 +20,9 @@ extension Breaker {
   ///   - outcome: Judges an error of the work; by default every error but a cancellation is a
   ///     failure. In a task that has been cancelled, every error is ignored without being judged.
   ///   - work: The work to run. No lock is held while it runs.
-  /// - Returns: What the work returned.
-  /// - Throws: What the work threw, or `BreakerError.rejected` if the breaker rejected the call. If
-  ///   the store cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`.
+  /// - Returns: The result of the work.
+  /// - Throws: The error of the work, or `BreakerError.rejected` if the breaker rejected the call.
+  ///   If the store cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`.
   @inlinable public func run<Result>(
     outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Result
   ) throws -> Result {
@@ -191,9 +191,9 @@ extension Breaker {
   ///   - outcome: Judges an error of the work; by default every error but a cancellation is a
   ///     failure. In a task that has been cancelled, every error is ignored without being judged.
   ///   - work: The work to run. No lock is held while it runs.
-  /// - Returns: What the work returned.
-  /// - Throws: What the work threw, or `BreakerError.rejected` if the breaker rejected the call. If
-  ///   the store cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`.
+  /// - Returns: The result of the work.
+  /// - Throws: The error of the work, or `BreakerError.rejected` if the breaker rejected the call.
+  ///   If the store cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`.
   @inlinable public nonisolated(nonsending) func run<Result>(
     outcome: (any Error) -> CallOutcome = Breaker.usualOutcome,
     _ work: nonisolated(nonsending) () async throws -> Result

@@ -31,15 +31,15 @@ extension Breaker {
   ///     It runs in a thread of the library, which it may block, and the caller does not wait for
   ///     it. So it needs none of Swift's threads.
   ///   - work: The work to run. No lock is held while it runs.
-  ///   - onRejection: What to do instead if the work never ran because the breaker rejected the
-  ///     call; by default the rejection is thrown.
-  ///   - onFailure: What to do instead if the last attempt timed out or threw an error that counts
-  ///     as a failure; by default that error is thrown.
-  ///   - onFailedValue: What to do instead if the last attempt returned a value that counts as a
-  ///     failure; by default that value is returned.
-  /// - Returns: What the work or a fallback returned.
-  /// - Throws: What the last attempt or a fallback threw, ``CallTimedOut`` if the last attempt took
-  ///   too long, `BreakerError.rejected` if the work never ran, or `CancellationError` if the
+  ///   - onRejection: The fallback if the work never ran because the breaker rejected the call; by
+  ///     default the rejection is thrown.
+  ///   - onFailure: The fallback if the last attempt timed out or threw an error that counts as a
+  ///     failure; by default that error is thrown.
+  ///   - onFailedValue: The fallback if the last attempt returned a value that counts as a failure;
+  ///     by default that value is returned.
+  /// - Returns: The result of the work or of a fallback.
+  /// - Throws: The error of the last attempt or of a fallback, ``CallTimedOut`` if the last attempt
+  ///   took too long, `BreakerError.rejected` if the work never ran, or `CancellationError` if the
   ///   caller is cancelled. If the store cannot be used and ``StoreFailureAction/throw`` is set,
   ///   `BreakerError.store`, which no fallback replaces.
   public nonisolated(nonsending) func run<Value: Sendable>(
@@ -83,7 +83,7 @@ public struct CallTimedOut: Error, Sendable, Hashable, CustomStringConvertible {
     self.timeout = timeout
   }
 
-  /// What happened, in one line.
+  /// The call and its timeout, in one line.
   public var description: String {
     "a call through \(OutsideText.visible(name)) took longer than \(DurationText.format(timeout))"
   }
@@ -97,7 +97,7 @@ final class DeadlineRace<Value: Sendable>: Sendable {
     case cancelled
   }
 
-  /// What is still running, and has to be stopped once the race is decided.
+  /// The parts that still run, and have to be stopped once the race is decided.
   private struct Remains {
     var takeBackDeadline: (@Sendable () -> Void)?
     var runner: Task<Void, Never>?

@@ -6,10 +6,10 @@ internal import Synchronization
 
 /// The calls under a limit that the current task or thread is inside of.
 ///
-/// A call inside of a call of the same breaker uses the room of the outer one: if it asked for more, it
-/// could wait for itself. A thread knows it while the work of a call runs, tasks hand it down to their
-/// children, and `cbctl run` to its command in the environment. What is handed down is worth nothing once
-/// the outer call has ended, because its slot is looked up each time.
+/// A call inside of a call of the same breaker uses the room of the outer one: if it asked for
+/// more, it could wait for itself. A thread knows it while the work of a call runs, tasks hand it
+/// down to their children, and `cbctl run` to its command in the environment. The room is worth
+/// nothing once the outer call has ended, because its slot is looked up each time.
 @usableFromInline enum CallNesting {
   /// A call that a task is inside of.
   private final class Surrounding: Sendable {
@@ -24,10 +24,11 @@ internal import Synchronization
     }
   }
 
-  /// Makes what Swift would make when the first call uses it, which a child forked meanwhile could not.
+  /// Makes globals that Swift would make at the first call, which a child forked meanwhile could
+  /// not.
   static func prepare() { _ = (innermost, mayInherit, isOutermostOfTask) }
 
-  /// What a call that is about to begin is inside of.
+  /// The innermost call around one that is about to begin.
   enum Surroundings {
     case nothing
 
@@ -40,7 +41,7 @@ internal import Synchronization
 
   @TaskLocal private static var innermost: Surrounding?
 
-  /// What can surround code of this process, as far as it is known.
+  /// The calls that can surround code of this process, as far as it is known.
   ///
   /// One load tells, while looking for the calls of a task would take longer than taking a slot.
   private static let reach = Atomic<UInt8>(Reach.unknown)
@@ -192,11 +193,11 @@ package struct OuterCalls: Sendable {
 }
 
 extension Permit {
-  /// What a command has to find in its environment to be inside of this call, and of those that surround
-  /// the current code; empty if the call is under no limit.
+  /// The environment that puts a command inside of this call, and of those that surround the
+  /// current code; empty if the call is under no limit.
   ///
-  /// A command that runs inside of a call makes its own calls of the same breaker with the room of that
-  /// one, as code inside of `run` does. What you set is worth nothing once the call has ended.
+  /// A command that runs inside of a call makes its own calls of the same breaker with the room of
+  /// that one, as code inside of `run` does. The values are worth nothing once the call has ended.
   ///
   /// ```swift
   /// process.environment = environment.merging(permit.environment) { $1 }
@@ -205,7 +206,7 @@ extension Permit {
 }
 
 extension Breaker {
-  /// What a command has to find in its environment to be inside of the calls that surround the current code; empty
+  /// The environment that puts a command inside of the calls that surround the current code; empty
   /// if none of them is under a limit.
   ///
   /// ```swift
@@ -215,9 +216,10 @@ extension Breaker {
   /// }
   /// ```
   ///
-  /// A command that runs inside of a call makes its own calls of the same breaker with the room of that
-  /// one. Calls of other breakers that surround the current code are handed down too. What you set is worth
-  /// nothing once the calls have ended. For a permit, which surrounds nothing, there is ``Permit/environment``.
+  /// A command that runs inside of a call makes its own calls of the same breaker with the room of
+  /// that one. Calls of other breakers that surround the current code are handed down too. The
+  /// values are worth nothing once the calls have ended. For a permit, which surrounds nothing,
+  /// there is ``Permit/environment``.
   public var environment: [String: String] {
     engine.environment(ofRooms: []).map { [CallNesting.variable: $0] } ?? [:]
   }
@@ -229,7 +231,7 @@ extension Breaker {
 }
 
 extension Engine {
-  /// What a command has to find in the variable to be inside of some calls and of those that surround
+  /// The value of the variable that puts a command inside of some calls and of those that surround
   /// the current code; nil if none of them is under way, or can be named.
   func environment(ofRooms rooms: [HeldSlot]) -> String? {
     var named: [InheritedSlot] = []

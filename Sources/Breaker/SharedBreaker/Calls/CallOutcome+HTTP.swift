@@ -1,7 +1,7 @@
 public import BreakerCore
 public import BreakerStore
 
-/// What the answer of an HTTP server says about the server.
+/// Outcomes from the answers of HTTP servers.
 extension CallOutcome {
   /// Judges an answer by its status, and takes the open time from its `Retry-After` header.
   ///
@@ -41,10 +41,10 @@ extension CallOutcome {
 }
 
 extension Rejection {
-  /// The value of a `Retry-After` header for those whom you cannot serve, in whole seconds.
+  /// The value of a `Retry-After` header for clients that you cannot serve, in whole seconds.
   ///
-  /// It is rounded up, so that nobody comes back too early, and at least 1. If the time is up to an
-  /// operator it is nil: leave out the header then.
+  /// It is rounded up, so that no client comes back too early, and at least 1. If the time is up to
+  /// an operator it is nil: leave out the header then.
   ///
   /// ```swift
   /// } catch BreakerError.rejected(_, let rejection) {

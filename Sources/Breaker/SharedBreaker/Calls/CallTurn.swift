@@ -9,7 +9,7 @@ internal import Glibc
 /// which the turn neither reads nor closes. One thread uses a turn at a time.
 /// Unchecked because the compiler does not know that the lock guards what the dispatcher's thread changes.
 package final class CallTurn: @unchecked Sendable {
-  /// What a caller is told.
+  /// The answer to a caller.
   package enum Answer {
     case decided(Decision<PlainPermit>)
 
@@ -66,7 +66,7 @@ package final class CallTurn: @unchecked Sendable {
   ///
   /// - Parameter mayWait: Whether the caller may wait for a file or another process; it never waits for
   ///   its turn.
-  /// - Returns: What the caller is told.
+  /// - Returns: The answer to the caller.
   /// - Throws: `BreakerError.store` as ``Breaker/acquire(probeTimeout:)`` does; the turn is over then, unless a wait
   ///   for the store was ended early.
   package func take(mayWait: Bool) throws(BreakerError) -> Answer {
@@ -143,7 +143,7 @@ package final class CallTurn: @unchecked Sendable {
     }
   }
 
-  /// Keeps the answer, and makes the descriptor readable; false if nobody waits for it any more.
+  /// Keeps the answer, and makes the descriptor readable; false if no caller waits for it any more.
   private func keeps(_ entry: SlotEntry) -> Bool {
     lock.withLock {
       guard case .waiting = state else { return false }
@@ -167,7 +167,7 @@ package final class CallTurn: @unchecked Sendable {
 }
 
 extension Breaker {
-  /// What a call that would not wait with a thread is told at first.
+  /// The first answer to a call that would wait without a thread.
   package enum TurnBeginning {
     case decided(Decision<PlainPermit>)
     case waits(CallTurn)

@@ -3,7 +3,7 @@ internal import BreakerStore
 internal import CHost
 internal import Synchronization
 
-/// What the healthy path says of a call.
+/// The answer of the healthy path to a call.
 @frozen @usableFromInline package struct HealthyCall: Sendable {
   /// The word of the breaker, which also says whether it permits the call; 0 if it may not be current.
   @usableFromInline package let word: UInt64

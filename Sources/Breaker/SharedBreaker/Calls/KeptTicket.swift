@@ -20,7 +20,7 @@ struct KeptTicket: Sendable {
     init(_ ticket: Ticket) { self.ticket = ticket }
   }
 
-  /// What stands for no time.
+  /// Stands for no time.
   private static let untimed = Int64.min
 
   init(_ ticket: Ticket) {

@@ -44,8 +44,8 @@ extension Breaker {
     if let held = HeldSlot(bits: call.room) { engine.giveBack(held, on: cell) }
   }
 
-  /// Counts the success of a call and gives back its room; false, and nothing has changed, if that takes
-  /// more, such as waking those who wait for the room.
+  /// Counts the success of a call and gives back its room; false, and nothing has changed, if that
+  /// takes more, such as waking callers that wait for the room.
   package func leaveLimited(_ call: LimitedCall) -> Bool {
     guard let held = HeldSlot(bits: call.room), cell.endsAlone(held), engine.isCurrent,
       engine.countSuccess(of: cell, since: 0, under: CellWord(bits: call.word))
@@ -54,7 +54,8 @@ extension Breaker {
     return true
   }
 
-  /// Makes what Swift would make when the first call uses it, which a child forked meanwhile could not.
+  /// Makes globals that Swift would make at the first call, which a child forked meanwhile could
+  /// not.
   package static func prepareLimitedCalls() { CallNesting.prepare() }
 
   /// Reports the outcome of a call that does not end as most calls under a limit do.
@@ -74,7 +75,7 @@ extension Engine {
     return takeSlot(on: cell, claim, word)
   }
 
-  /// The same under a word of the cell that is current, in a second whose round has been done.
+  /// Takes a slot under a word of the cell that is current, in a second whose round has been done.
   @inline(__always) func takeSlot(
     on cell: Cell, _ claim: CallClaim, _ word: CellWord
   ) -> LimitedCall {

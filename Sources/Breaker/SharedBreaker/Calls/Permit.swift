@@ -46,7 +46,7 @@ public struct Permit: ~Copyable, Sendable {
   /// process. Reporting never throws.
   ///
   /// - Parameter elapsed: How long the call took; if nil, the time since the permit was given.
-  /// - Returns: What became of the report.
+  /// - Returns: The verdict on the report.
   @discardableResult
   public consuming func succeed(elapsed: Duration? = nil) -> ReportVerdict {
     use(.success, elapsed)
@@ -61,9 +61,9 @@ public struct Permit: ~Copyable, Sendable {
   /// process. Reporting never throws.
   ///
   /// - Parameters:
-  ///   - error: What went wrong, for people to read.
+  ///   - error: A description of the error, for people to read.
   ///   - elapsed: How long the call took; if nil, the time since the permit was given.
-  /// - Returns: What became of the report.
+  /// - Returns: The verdict on the report.
   @discardableResult
   public consuming func fail(error: String? = nil, elapsed: Duration? = nil) -> ReportVerdict {
     use(.failure(error: error), elapsed)
@@ -71,16 +71,16 @@ public struct Permit: ~Copyable, Sendable {
 
   /// Reports that the call tells you nothing about the resource.
   ///
-  /// - Returns: What became of the report.
+  /// - Returns: The verdict on the report.
   @discardableResult
   public consuming func ignore() -> ReportVerdict { use(.ignored, nil) }
 
   /// Reports how the call went.
   ///
   /// - Parameters:
-  ///   - outcome: What the call says about the resource.
+  ///   - outcome: The outcome of the call.
   ///   - elapsed: How long the call took; if nil, the time since the permit was given.
-  /// - Returns: What became of the report.
+  /// - Returns: The verdict on the report.
   @discardableResult
   public consuming func report(_ outcome: CallOutcome, elapsed: Duration? = nil) -> ReportVerdict {
     use(outcome, elapsed)
@@ -264,7 +264,7 @@ public final class SharedPermit: Sendable {
   /// Reports that the call succeeded; see ``Permit/succeed(elapsed:)``.
   ///
   /// - Parameter elapsed: How long the call took; if nil, the time since the permit was given.
-  /// - Returns: What became of the report; it is refused if there was one before.
+  /// - Returns: The verdict on the report; it is refused if there was one before.
   @discardableResult
   public func succeed(elapsed: Duration? = nil) -> ReportVerdict {
     report(.success, elapsed: elapsed)
@@ -273,9 +273,9 @@ public final class SharedPermit: Sendable {
   /// Reports that the call failed in the ordinary way; see ``Permit/fail(error:elapsed:)``.
   ///
   /// - Parameters:
-  ///   - error: What went wrong, for people to read.
+  ///   - error: A description of the error, for people to read.
   ///   - elapsed: How long the call took; if nil, the time since the permit was given.
-  /// - Returns: What became of the report; it is refused if there was one before.
+  /// - Returns: The verdict on the report; it is refused if there was one before.
   @discardableResult
   public func fail(error: String? = nil, elapsed: Duration? = nil) -> ReportVerdict {
     report(.failure(error: error), elapsed: elapsed)
@@ -283,16 +283,16 @@ public final class SharedPermit: Sendable {
 
   /// Reports that the call tells you nothing about the resource.
   ///
-  /// - Returns: What became of the report; it is refused if there was one before.
+  /// - Returns: The verdict on the report; it is refused if there was one before.
   @discardableResult
   public func ignore() -> ReportVerdict { report(.ignored) }
 
   /// Reports how the call went.
   ///
   /// - Parameters:
-  ///   - outcome: What the call says about the resource.
+  ///   - outcome: The outcome of the call.
   ///   - elapsed: How long the call took; if nil, the time since the permit was given.
-  /// - Returns: What became of the report; it is refused if there was one before.
+  /// - Returns: The verdict on the report; it is refused if there was one before.
   @discardableResult
   public func report(_ outcome: CallOutcome, elapsed: Duration? = nil) -> ReportVerdict {
     guard !isUsed.exchange(true, ordering: .relaxed) else { return .refused }

@@ -12,8 +12,9 @@ internal import BreakerStore
 /// if let token = PermitToken(text) { try store.report(token, .success) }
 /// ```
 ///
-/// A token takes no room under `max-concurrent`, and does not wait: nobody could tell whose it is once it
-/// was passed on. A call that has to count runs inside of `run`, with a permit, or behind `cbctl run`.
+/// A token takes no room under `max-concurrent`, and does not wait: once it was passed on, no
+/// process could tell whose it is. A call that has to count runs inside of `run`, with a permit, or
+/// behind `cbctl run`.
 ///
 /// The text has no spaces and no characters that are special to a shell, and at most 1,024 bytes.
 /// The token of a probe can be used once. The token of a normal call is not recorded anywhere, and
@@ -152,7 +153,7 @@ extension SharedStore {
   ///   - token: The token that the call was given.
   ///   - outcome: How the call went.
   ///   - elapsed: How long the call took; if nil, the call is not judged as slow.
-  /// - Returns: What became of the report. The report of a probe that has lost its lease, or has
+  /// - Returns: The verdict on the report. The report of a probe that has lost its lease, or has
   ///   reported already, is refused.
   /// - Throws: `BreakerError.store` if the store cannot be used. Report again when it can be.
   @discardableResult

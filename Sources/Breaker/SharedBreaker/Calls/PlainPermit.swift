@@ -78,7 +78,7 @@ extension Breaker {
     return decision?.map { PlainPermit($0) }
   }
 
-  /// What a call is told that must be under no limit.
+  /// The answer to a call that must be under no limit.
   package enum UnlimitedEntry {
     case decided(Decision<PlainPermit>)
 
@@ -134,7 +134,8 @@ extension Breaker {
   /// Whether calls are permitted if there is room for them, as far as this process knows.
   package var permitsWithinLimit: Bool { cell.word.has(CellWord.permitsWithinLimit) }
 
-  /// Gives back the room of a call whose outcome nobody takes any more, as after its store was closed.
+  /// Gives back the room of a call whose outcome can no longer be reported, as after its store was
+  /// closed.
   package func giveBackRoom(of permit: PlainPermit) {
     if let held = Ticket(permit).held { engine.giveBack(held, on: cell) }
   }

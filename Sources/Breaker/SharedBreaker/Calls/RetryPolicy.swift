@@ -196,7 +196,7 @@ extension RetryPolicy {
     /// Counts an attempt that has ended, and decides whether another one follows.
     ///
     /// - Parameters:
-    ///   - outcome: What the attempt was reported as.
+    ///   - outcome: The outcome that was reported for the attempt.
     ///   - error: The error that the attempt threw; nil if it returned a value.
     ///   - isPermitted: Whether the breaker would permit another attempt. It is asked last, and
     ///     only if nothing else speaks against one.

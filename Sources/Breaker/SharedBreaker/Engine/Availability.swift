@@ -28,11 +28,11 @@ struct Availability {
   /// longer. Then no call should pay for that once a second.
   private static let pauseOfCost: Int64 = 100
 
-  /// What a call does about the store.
+  /// Whether a call uses the store, tries it again, or goes on without it.
   enum Turn {
     case use
 
-    /// The store failed, and this call tries it again; all others go on without meanwhile.
+    /// The store failed, and this call tries it again; all others go on without it meanwhile.
     case tryAgain
     case goWithout(StoreError)
   }
@@ -42,7 +42,7 @@ struct Availability {
 extension Availability {
   var isAvailable: Bool { if case .unavailable = health { false } else { true } }
 
-  /// What the next call will do; it has not taken its turn yet.
+  /// The turn of the next call, which has not taken it yet.
   func nextTurn(at now: Int64) -> Turn {
     guard case .unavailable(let error) = health else { return .use }
     return now >= nextAttempt ? .tryAgain : .goWithout(error)
@@ -91,7 +91,7 @@ extension Availability {
     isAvailable && reasonAlone(cell) != nil ? nextRoom : nextAttempt
   }
 
-  /// What the next call of a breaker will do; it has not taken its turn yet.
+  /// The turn of the next call of a breaker, which has not taken it yet.
   func nextTurn(of cell: Cell, at now: Int64) -> Turn {
     guard let error = reasonAlone(cell) else { return .use }
     return now >= nextRoom ? .tryAgain : .goWithout(error)

@@ -38,12 +38,12 @@ public import Synchronization
   /// The revision at which the limit was read last.
   private let limitRevision = Atomic<Int64>(0)
 
-  /// What this process has counted for itself; created when first needed, and kept.
+  /// The counts that this process keeps for itself; created when first needed, and kept.
   ///
   /// Unchecked for the same reason as `counters`.
   private nonisolated(unsafe) let own = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
 
-  /// What is known under the engine's lock; only `Knowledge` hands it out, so the lock is held.
+  /// The part that the engine's lock guards; only `Knowledge` hands it out, so the lock is held.
   fileprivate nonisolated(unsafe) let memory: UnsafeMutablePointer<CellMemory>
 
   init(name: String) {
@@ -59,9 +59,9 @@ public import Synchronization
   }
 }
 
-/// What is known of a breaker under the engine's lock.
+/// Knowledge of a breaker that the engine's lock guards.
 struct CellMemory {
-  /// What was read last; nil for a healthy breaker to which this process has written nothing.
+  /// The breaker as last read; nil for a healthy one to which this process has written nothing.
   var known: Known?
   var revision: Int64 = .min
 
@@ -76,7 +76,7 @@ struct CellMemory {
   /// Every limit that calls of this process have been under, because calls end where they began.
   var limits: [CellLimit] = []
 
-  /// What code declares in this process.
+  /// The policy that code declares in this process.
   var declaration: Declaration?
 
   struct Declaration {
@@ -103,7 +103,7 @@ struct CellMemory {
 }
 
 extension Knowledge {
-  /// What is known of a cell; it is used where it is, because a copy counts a dozen references.
+  /// The memory of a cell; it is used where it is, because a copy counts a dozen references.
   subscript(cell: Cell) -> CellMemory {
     unsafeAddress { unsafe UnsafePointer(cell.memory) }
     unsafeMutableAddress { unsafe cell.memory }
@@ -111,13 +111,13 @@ extension Knowledge {
 }
 
 extension Knowledge {
-  /// What a call needs to mark a bucket; nil if the policy in force has no window.
+  /// The window of calls, to mark a bucket; nil if the policy in force has none.
   func window(of cell: Cell) -> (length: Duration, marks: BucketMarks?)? {
     self[cell].agreed?.policy.window.map { (length: $0, marks: self[cell].marks) }
   }
 }
 
-/// What healthy calls read.
+/// The part that healthy calls read.
 extension Cell {
   @inlinable @inline(__always) var word: CellWord {
     CellWord(bits: bits.load(ordering: .acquiring))
@@ -145,7 +145,7 @@ extension Cell {
       draw: Jitter.drawn(from: UInt64(bitPattern: now) ^ rejections))
   }
 
-  /// The same for a rejection that was not decided from memory.
+  /// Spreads the wait of a rejection that was not decided from memory.
   func spread(_ rejection: Rejection) -> Rejection {
     let jitter = jitter.load(ordering: .relaxed)
     guard jitter > 0 else { return rejection }
@@ -231,7 +231,8 @@ extension Cell {
     withLimitInForce { outers.call(on: $0.slots) } != nil
   }
 
-  /// Whether a call is under the limit in force, and its end frees a slot for which nobody waits.
+  /// Whether a call is under the limit in force, and its end frees a slot for which no caller
+  /// waits.
   @inline(__always) func endsAlone(_ held: HeldSlot) -> Bool {
     withLimitInForce { $0.endsAlone(held) } ?? false
   }
@@ -248,7 +249,7 @@ extension Cell {
     unsafe memory.pointee.limits.first { $0.slots.number == held.block }
   }
 
-  /// The same limit as this one, as it is kept; under the engine's lock.
+  /// The kept object of a limit, which is this one if none is kept yet; under the engine's lock.
   fileprivate func kept(_ limit: CellLimit) -> CellLimit {
     let isSame = { (known: CellLimit) in known.isSame(as: limit) }
     if let known = unsafe memory.pointee.limits.first(where: isSame) { return known }
@@ -277,7 +278,7 @@ extension Knowledge {
     return nil
   }
 
-  /// The same limit as this one, as the cell keeps it.
+  /// The cell's own object of a limit, which is this one if it has none yet.
   func kept(_ limit: CellLimit, by cell: Cell) -> CellLimit { cell.kept(limit) }
 }
 
@@ -304,7 +305,7 @@ extension Cell {
   }
 }
 
-/// What this process has counted for itself, and has yet to write.
+/// Counts that this process keeps for itself until they are written.
 extension Cell {
   /// Takes the counts, which the caller writes or gives back with `keep`.
   func takePending() -> Counted { ownCounters.map { $0.take() } ?? Counted() }

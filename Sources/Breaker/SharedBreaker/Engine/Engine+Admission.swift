@@ -3,7 +3,7 @@ internal import BreakerStore
 
 /// Deciding whether a call may be made.
 extension Engine {
-  /// What a caller asks for.
+  /// A caller's request.
   struct Request {
     /// The process whose end frees the slot of a probe.
     var owner = Owner.caller
@@ -24,7 +24,7 @@ extension Engine {
     /// How long a probe may take, if longer than the policy says.
     var probeTimeout: Duration?
 
-    /// What the call does while the store cannot be used.
+    /// The action of the call while the store cannot be used.
     var onFailure: StoreFailureAction
 
     /// How much the call takes of a limit, and its priority.
@@ -186,7 +186,7 @@ extension Engine {
     _ request: Request, on cell: Cell, mayWait: Bool
   ) throws(StoreError) -> Decision<Ticket>? {
     guard try isCurrent(mayWait: mayWait) else { return nil }
-    // What another process has written has not changed a healthy breaker.
+    // Other processes have written to the store, but this breaker is still healthy.
     let word = cell.word
     if word.has(CellWord.permits | CellWord.permitsWithinLimit), !request.isNamed {
       return .permitted(Ticket(word))
@@ -225,7 +225,7 @@ extension Engine {
     return decision.map { Ticket($0, of: breaker, from: .store) }
   }
 
-  /// Does what the caller wants done while the store cannot be used.
+  /// Acts as the caller wants while the store cannot be used.
   private func admitWithoutStore(
     _ request: Request, to cell: Cell, _ trouble: StoreError
   ) throws(BreakerError) -> Decision<Ticket> {
@@ -262,7 +262,7 @@ extension Engine {
 }
 
 extension Decision {
-  /// The same decision with another value instead of the grant.
+  /// This decision with another value instead of the grant.
   func map<Other>(_ transform: (Grant) -> Other) -> Decision<Other> {
     switch self {
     case .permitted(let grant): .permitted(transform(grant))
@@ -270,7 +270,7 @@ extension Decision {
     }
   }
 
-  /// The same decision, with waits spread so that rejected callers do not all come back together.
+  /// This decision, with waits spread so that rejected callers do not all come back together.
   fileprivate func spread(by cell: Cell) -> Decision {
     switch self {
     case .permitted: self

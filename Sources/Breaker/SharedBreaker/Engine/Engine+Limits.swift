@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// Calls of breakers that limit how many may be under way.
 ///
-/// A call is permitted first, and then takes its room. What it was granted is given back if there is no
-/// room: the lease of a probe too.
+/// A call is permitted first, and then takes its room. If there is no room, it gives its permission
+/// back, with the lease of a probe.
 extension Engine {
   /// The limit of a breaker in the store; nil if it has none.
   ///
@@ -154,7 +154,7 @@ extension Engine {
         if !cell.word.has(CellWord.permitsWithinLimit) { _ = try known(cell) }
       }
     } catch {
-      // A store that fails changes nothing for those who wait.
+      // A store that fails changes nothing for callers that wait.
       return true
     }
     if cell.word.has(CellWord.permitsWithinLimit) { return true }
@@ -208,7 +208,7 @@ extension Engine {
     _ = accept(.init(outcome: .ignored, ticket: ticket), of: cell)
   }
 
-  /// Sends away everybody who waits for room, because the store is being closed for good.
+  /// Sends away all callers that wait for room, because the store is being closed for good.
   func endWaits() {
     isEnding.store(true, ordering: .sequentiallyConsistent)
     for cell in look({ $0.knowledge.limited }) {
@@ -222,18 +222,18 @@ extension Engine {
     lastKnown(cell).breaker.record.mode(at: clock.instant) == .observe
   }
 
-  /// Lets those who wait see what a transaction of this process has changed.
+  /// Shows waiting callers the changes of a transaction of this process.
   ///
   /// If the breaker has opened, they leave at once; if its limit was raised, or the mode observes, they
   /// begin.
   func tellThoseWhoWait(on cell: Cell, under limit: CellLimit?, _ known: Known) {
     let now = cell.limit
-    // A process that has made no call under the limit tells those who wait as well.
+    // A process that has made no call under the limit tells waiting callers as well.
     if !known.letsCallersWait { (limit ?? now?.limit)?.slots.wakeAll() }
     if let now, now.limit !== limit { now.limit.slots.adopt(now.terms) }
   }
 
-  /// Looks after the slots and those who have them, once a second.
+  /// Looks after the slots and their owners, once a second.
   func lookAfterLimits() {
     guard isAvailable else { return }
     // Before anything that may wait for the store: other threads begin calls meanwhile.
@@ -259,7 +259,8 @@ extension Engine {
     if isMine { lookAfterSlots() }
   }
 
-  /// Uses the slots that other processes use, and sends those who wait there if the file was replaced.
+  /// Uses the slots that other processes use, and sends waiting callers there if the file was
+  /// replaced.
   private func lookAfterSlots() {
     let limited = look { $0.knowledge.limited }
     guard !limited.isEmpty else { return }
@@ -269,7 +270,7 @@ extension Engine {
       let row = look { $0.knowledge[cell].row }
       guard let row, storage.slots(ofBreaker: row) !== limit?.slots else { continue }
       update { $0.knowledge.forget(cell) }
-      // In a copy of their file, calls are under way that nobody ends.
+      // If the file is a copy, it has calls that no process will end.
       limit?.slots.wakeAll()
     }
   }
@@ -308,7 +309,7 @@ extension Engine {
 @safe final class CellLimit: Sendable {
   let slots: any CallSlots
 
-  /// The same slots if other processes share them, so that a call need not count a reference to them.
+  /// These slots if other processes share them, so that a call need not count a reference to them.
   private let block: Unmanaged<SlotBlock>?
 
   let limit: CallLimit
@@ -341,7 +342,7 @@ extension Engine {
     }
   }
 
-  /// Whether a call has its room here, and its end frees a slot for which nobody waits.
+  /// Whether a call has its room here, and its end frees a slot for which no caller waits.
   @inline(__always) func endsAlone(_ held: HeldSlot) -> Bool {
     unsafe block?._withUnsafeGuaranteedRef { $0.number == held.block && !$0.isAwaited } ?? false
   }

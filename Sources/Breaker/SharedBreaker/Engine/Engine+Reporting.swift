@@ -25,7 +25,7 @@ extension Engine {
   ///   - report: How the call went.
   ///   - cell: The cell of the breaker.
   ///   - mayWait: Whether the report may wait for a file or another process.
-  /// - Returns: What became of the report. It is nil, and nothing has changed, if the report takes
+  /// - Returns: The verdict on the report. It is nil, and nothing has changed, if the report takes
   ///   reading or writing the store and the caller must not wait or its wait was ended early.
   func accept(_ report: Report, of cell: Cell, mayWait: Bool) -> ReportVerdict? {
     // The parent of a fork reports its own calls, and a process that has ended reports nothing.
@@ -73,7 +73,7 @@ extension Engine {
   ) throws(StoreError) -> ReportVerdict? {
     // A failure leaves its text and time behind, so it is written even if it no longer counts.
     guard !report.outcome.isFailure, try isCurrent(mayWait: mayWait) else { return nil }
-    // What another process has written has not changed this breaker.
+    // Other processes have written to the store, but have not changed this breaker.
     if countUnchanged(report, of: cell) { return .counted }
     return try known(cell, mayWait: mayWait).flatMap { count(report, of: cell, $0) }
   }

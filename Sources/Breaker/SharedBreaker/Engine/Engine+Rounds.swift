@@ -81,9 +81,10 @@ extension Engine {
     }
   }
 
-  /// Writes what healthy calls have left in memory, and what could not be declared.
+  /// Writes the counts that healthy calls have left in memory, and policies that could not be
+  /// declared.
   ///
-  /// - Throws: What prevented some of it from being written; that remains to be written.
+  /// - Throws: The error that prevented some of it from being written; that remains to be written.
   private func writePending() throws(StoreError) {
     var withoutRoom: StoreError?
     for cell in look({ $0.outbox.cells }) {
@@ -107,7 +108,8 @@ extension Engine {
 
   /// Writes how probes went that ended without the store, which frees their slots.
   ///
-  /// - Throws: What prevented one from being written; it and those after it remain to be written.
+  /// - Throws: The error that prevented one from being written; it and those after it remain to be
+  ///   written.
   func writeUnwrittenProbes() throws(StoreError) {
     while let probe = look({ $0.unwrittenProbes.first }) {
       // The child of a fork leaves those that it has inherited to its parent.

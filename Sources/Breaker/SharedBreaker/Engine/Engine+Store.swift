@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// Going on without the store, and coming back to it.
 extension Engine {
-  /// What a call of a breaker does about the store.
+  /// Whether a call of a breaker uses the store, or goes on without it.
   ///
   /// If a store that failed is due to be tried again, a call that may wait tries it here, so it never
   /// gets `tryAgain`.
@@ -19,7 +19,7 @@ extension Engine {
     }
   }
 
-  /// What prevents the store from being used; nil if nothing does.
+  /// The error that prevents the store from being used; nil if there is none.
   ///
   /// Once a second one call tries the store again. All others go on without it.
   func trouble() -> StoreError? {
@@ -38,7 +38,7 @@ extension Engine {
     }
   }
 
-  /// What prevents a breaker from being shared; nil if nothing does.
+  /// The error that prevents a breaker from being shared; nil if there is none.
   func trouble(of cell: Cell) -> StoreError? {
     if let trouble = trouble() { return trouble }
     guard isAlone(cell) else { return nil }
@@ -69,8 +69,8 @@ extension Engine {
       try storage.checkIdentity()
       // A full disk can still be read, so only a write shows that there is room again.
       try storage.proveWritable()
-      // The store does not know the breakers that it has no room for. What was counted for all
-      // others is forgotten, because the store is the truth.
+      // The store does not know the breakers that it has no room for. The counts of all others are
+      // forgotten, because the store is the truth.
       local.clear(keeping: look { $0.availability.namesAlone })
       update { $0.recovered() }
       try writeUnwrittenProbes()
@@ -93,22 +93,22 @@ extension Engine {
 
 /// Keeping up with what the store holds.
 extension Engine {
-  /// Makes what the cells know current; returns false if that takes reading the store and the caller
-  /// must not wait.
+  /// Makes the cells current; returns false if that takes reading the store and the caller must not
+  /// wait.
   func isCurrent(mayWait: Bool) throws(StoreError) -> Bool {
     if isCurrent { return true }
     if mayWait { try refresh() }
     return mayWait
   }
 
-  /// What the store holds of a breaker; nil if it has to be read and the caller must not wait.
+  /// The breaker as the store holds it; nil if it has to be read and the caller must not wait.
   ///
   /// The caller has made the cells current.
   func known(_ cell: Cell, mayWait: Bool) throws(StoreError) -> Known? {
     try mayWait ? known(cell) : look { $0.knowledge[cell].known }
   }
 
-  /// What the store holds of a breaker now.
+  /// The breaker as the store holds it now.
   func known(_ cell: Cell) throws(StoreError) -> Known {
     while true {
       if !isCurrent { try refresh() }
@@ -119,9 +119,9 @@ extension Engine {
     }
   }
 
-  /// Takes over what was read of a breaker, unless something newer is known.
+  /// Takes over a reading of a breaker, unless a newer one is known.
   ///
-  /// - Returns: What is known then; nil if everything was forgotten since the reading began.
+  /// - Returns: The breaker as known then; nil if everything was forgotten since the reading began.
   private func learn(
     _ breaker: StoredBreaker?, of cell: Cell, after forgettings: Int64
   ) -> Known? {
@@ -133,7 +133,7 @@ extension Engine {
     return update { $0.learn(read, of: cell, after: forgettings, keeping: false) }
   }
 
-  /// Reads what has changed since the last time, for all breakers of this process at once.
+  /// Reads the changes since the last time, for all breakers of this process at once.
   func refresh() throws(StoreError) {
     var events: [StoreEvent] = []
     try refreshes.run(unless: { isCurrent }) { () throws(StoreError) in
@@ -172,7 +172,7 @@ extension Engine {
 
   /// Takes a step on a breaker of the store; nil if there is none and none may be created.
   ///
-  /// The same transaction writes what this process has yet to write to the breaker.
+  /// The transaction also writes whatever this process has yet to write to the breaker.
   func step<Answer>(
     _ cell: Cell, orCreate: Bool, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker)? {
@@ -283,7 +283,7 @@ extension Engine {
     return done.isDeleted
   }
 
-  /// Does what a relay requests, and tells the observer what has changed.
+  /// Carries out the request of a relay, and tells the observer about the changes.
   func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
     try storage.carryOut(request) { done in
       update { $0.collect(done.events, done.syncError) }
@@ -291,7 +291,7 @@ extension Engine {
     }
   }
 
-  /// Lets those who wait see what a transaction has changed about breakers that this process need not use.
+  /// Shows waiting callers the changes of a transaction to breakers that this process need not use.
   ///
   /// It creates no slots for breakers for which no caller waits.
   private func tellThoseWhoWait(on breakers: [StoredBreaker]) {
@@ -314,7 +314,7 @@ final class Refreshes: Sendable {
 
   /// Reads, unless the thread before this one has done so meanwhile.
   ///
-  /// - Throws: What the reading throws. A thread that has waited for another one that failed has
+  /// - Throws: The error of the reading. A thread that has waited for another one that failed has
   ///   waited long enough, and gets the same error.
   fileprivate func run(
     unless isDone: () -> Bool, _ read: () throws(StoreError) -> Void

@@ -17,7 +17,7 @@ public import Synchronization
 @usableFromInline @safe final class Engine: Sendable {
   let storage: any BreakerStorage
 
-  /// What takes the store's place while this process goes on alone.
+  /// Takes the store's place while this process goes on alone.
   let local: MemoryStorage
   let options: StoreOptions
   let program: String
@@ -28,7 +28,7 @@ public import Synchronization
   @usableFromInline nonisolated(unsafe) let fingerprint: UnsafePointer<UInt64>
   @usableFromInline let isSystemClock: Bool
 
-  // What healthy calls read. A step of the state publishes the first three.
+  // Healthy calls read these. A step of the state publishes the first three.
 
   @usableFromInline let vouched = Atomic<UInt64>(0)
   private let isUnavailable = Atomic<Bool>(false)
@@ -40,7 +40,7 @@ public import Synchronization
   /// When the next round is due at the latest, for calls that have read the boot clock anyway.
   let nextRoundOnBootClock = Atomic<Int64>(0)
 
-  /// Whether the store is being closed for good, so that nobody waits for room any more.
+  /// Whether the store is being closed for good, so that no caller waits for room any more.
   let isEnding = Atomic<Bool>(false)
 
   /// When callers that wait for room look again whether their file is still in use, on the boot clock.
@@ -81,7 +81,7 @@ public import Synchronization
         // A process that goes on alone has waited for the store once, which is enough.
         try flush(wait: isAvailable ? .usual : .brief)
       } catch {
-        // Nobody is left to write it later.
+        // The engine is ending, so no later attempt can write it.
       }
     }
     storage.close(isDone: isAvailable)
@@ -158,7 +158,7 @@ extension Engine {
     state.withLock { body($0) }
   }
 
-  /// Whether what the cells know is what the store holds at this moment.
+  /// Whether the cells know the latest state of the store.
   ///
   /// Ask this before you read a cell (rule of order 5).
   @inlinable @inline(__always) var isCurrent: Bool {
@@ -180,7 +180,7 @@ extension Engine {
     look { $0.knowledge.cells[name] } ?? update { $0.knowledge.cell(name) }
   }
 
-  /// What was last known of a breaker; this reads nothing.
+  /// The breaker as last known; this reads nothing.
   func lastKnown(_ cell: Cell) -> Known {
     let now = clock.moment
     return look { $0.knowledge.lastKnown(cell, at: now) }

@@ -47,9 +47,9 @@ struct EngineState {
 
 /// Steps that concern more than one of its parts.
 extension EngineState {
-  /// Takes over what was read of a breaker, unless something newer is known.
+  /// Takes over a reading of a breaker, unless a newer one is known.
   ///
-  /// - Returns: What is known then; nil if everything was forgotten since the reading began.
+  /// - Returns: The breaker as known then; nil if everything was forgotten since the reading began.
   mutating func learn(_ read: Known, of cell: Cell, after forgettings: Int64, keeping: Bool)
     -> Known?
   {
@@ -61,7 +61,7 @@ extension EngineState {
 
   /// Takes over that the store has no such breaker.
   ///
-  /// - Returns: What is known then; nil if it has to be read again.
+  /// - Returns: The breaker as known then; nil if it has to be read again.
   mutating func learnThatNobodyWrote(_ cell: Cell, after forgettings: Int64, at now: Moment)
     -> Known?
   {
@@ -116,7 +116,7 @@ extension EngineState {
   mutating func failed(_ error: StoreError, of cell: Cell?, at now: Int64) {
     if let cell, error.kind == .tooManyBreakers {
       collect(availability.hasNoRoom(for: cell, error, at: now))
-      // What was known of it let calls through from memory.
+      // Old knowledge of it would let calls through from memory.
       knowledge.forget(cell)
     } else {
       collect(availability.failed(error, at: now))

@@ -1,7 +1,7 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// What this process knows of the breakers of its store, and how current that is.
+/// This process's knowledge of the breakers of its store, and how current it is.
 ///
 /// A value without locks: the engine guards it, publishes what healthy calls read, and tells the
 /// observer about the events that its functions return. Its only effect is on cells: it alone changes
@@ -44,15 +44,16 @@ struct Knowledge {
 
 /// Learning and forgetting.
 extension Knowledge {
-  /// Takes over what was read of a breaker, unless something newer is known.
+  /// Takes over a reading of a breaker, unless a newer one is known.
   ///
   /// - Parameters:
-  ///   - read: What was read.
+  ///   - read: The reading.
   ///   - cell: The cell of the breaker.
   ///   - keeping: Whether the record of a healthy breaker is to be kept, because it will be needed.
   /// - Returns: The event to report if another policy has replaced the one that is declared here.
   mutating func learn(_ read: Known, of cell: Cell, keeping: Bool) -> StoreEvent? {
-    // What is known not to exist was deleted if it was written before the latest deletion.
+    // If the breaker is known not to exist, a row from before the latest deletion is an old
+    // reading.
     let latest =
       self[cell].known?.exists == false ? baseline?.deletedRevision ?? 0 : self[cell].revision
     guard read.breaker.revision >= latest else { return nil }
@@ -72,7 +73,7 @@ extension Knowledge {
     limited.append(cell)
   }
 
-  /// What was last known of a breaker; this reads nothing.
+  /// The breaker as last known; this reads nothing.
   func lastKnown(_ cell: Cell, at now: Moment) -> Known {
     if let known = self[cell].known { return known }
     return remembered(cell).map { Known($0, exists: true) } ?? unwritten(cell, at: now)
@@ -95,7 +96,7 @@ extension Knowledge {
     return breaker
   }
 
-  /// Forgets what is known of a breaker, which is read again when it is used.
+  /// Forgets a breaker, which is read again when it is used.
   mutating func forget(_ cell: Cell) {
     var memory = self[cell]
     memory.known = nil
@@ -106,7 +107,7 @@ extension Knowledge {
     cell.hide()
   }
 
-  /// Forgets what is known of every breaker.
+  /// Forgets every breaker.
   mutating func forgetAll() {
     forgettings += 1
     for cell in cells.cells { forget(cell) }
@@ -124,7 +125,7 @@ extension Knowledge {
   /// Takes over everything that changed since the last time.
   ///
   /// - Parameters:
-  ///   - changes: What changed.
+  ///   - changes: The changes.
   ///   - read: The breakers that changed, as they are now.
   ///   - since: The baseline from which the changes were asked for.
   /// - Returns: The events to report for declarations that were overruled.
@@ -207,7 +208,7 @@ extension Knowledge {
   }
 }
 
-/// What a process knows of one breaker, as last read.
+/// A breaker as this process has last read it.
 final class Known: Sendable {
   let breaker: StoredBreaker
 
@@ -242,7 +243,7 @@ final class Known: Sendable {
     word.has(CellWord.permitsWithinLimit) && breaker.record.mode.mode != .observe
   }
 
-  /// What healthy calls have to know of the breaker.
+  /// The word of the breaker for healthy calls.
   var word: CellWord {
     // The first call creates the breaker, so that other processes can find it.
     guard exists else { return .unknown }

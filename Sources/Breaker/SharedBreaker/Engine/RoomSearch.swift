@@ -82,7 +82,7 @@ struct RoomSearch: ~Copyable {
     inForce.limit.slots.enter(request.claim, inForce.terms, wait: wait)
   }
 
-  /// The same for a task, which waits without a thread.
+  /// Asks the slots for room for a task, which waits without a thread.
   func queue(
     _ wait: SlotWait, _ answer: @escaping @Sendable (SlotEntry) -> Void
   ) -> QueuedCall {
@@ -94,7 +94,7 @@ struct RoomSearch: ~Copyable {
     if case .begun(let held) = entry { inForce.limit.slots.end(held) }
   }
 
-  /// What follows from an answer of the slots.
+  /// The consequence of an answer of the slots.
   enum Step {
     case decided(Decision<Ticket>)
 
@@ -128,7 +128,7 @@ struct RoomSearch: ~Copyable {
       if engine.isStillPermitted(cell, from: ticket.source) { return .decided(rejected()) }
       return try decideAgain(mayWait: mayWait)
     case .unwanted:
-      // What was in its way may be gone by now, and its time is not over.
+      // The obstacle may be gone by now, and the caller's time is not over.
       return isEnding ? .decided(rejected()) : try decideAgain(mayWait: mayWait)
     case .outdated:
       guard mayWait else { return .hasToWait }
@@ -142,12 +142,12 @@ struct RoomSearch: ~Copyable {
       inForce = next
       return .asksAgain
     case .unknown:
-      // The processes that take part are too many to be known: a limit is no reason to stop working.
+      // The table of owners is full. Permit the call: a limit must not stop work.
       return .decided(.permitted(handedOut()))
     }
   }
 
-  /// The same for a caller that may wait, and asks no more if it fails.
+  /// A step for a caller that may wait, and asks no more if it fails.
   mutating func lastStep(
     after entry: SlotEntry, hasRecorded: Bool
   ) throws(BreakerError) -> Step {
@@ -355,7 +355,7 @@ private final class TaskTurn: Sendable {
 }
 
 extension Ticket {
-  /// The same ticket with the room that its call has taken.
+  /// This ticket with the room that its call has taken.
   fileprivate func holding(_ held: HeldSlot) -> Ticket {
     var ticket = self
     ticket.held = held

@@ -97,7 +97,7 @@ public final class RelayClaim: Sendable {
   /// - Parameters:
   ///   - news: The news from other hosts.
   ///   - position: How far the relay has read with these; nil to leave it as it is.
-  /// - Returns: What came of each piece of news.
+  /// - Returns: The effect of each piece of news.
   /// - Throws: `StoreError` if the store cannot be written, or belongs to another fleet. Some of the
   ///   news may have been applied then, and the position has not changed. Applying the same news again
   ///   does the rest.

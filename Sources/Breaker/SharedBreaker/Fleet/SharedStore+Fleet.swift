@@ -29,7 +29,7 @@ extension SharedStore {
     }
     guard let hold = try engine.storage.holdRelay() else { return nil }
     do throws(StoreError) {
-      // What an earlier relay noted says nothing about this one.
+      // The note of an earlier relay says nothing about this one.
       var request = FleetRequest(fleet: fleet, host: host)
       request.note = .init(isConnected: false, problem: nil)
       _ = try engine.carryOut(request)
@@ -72,8 +72,8 @@ extension SharedStore {
 
   /// Takes back the commands to a breaker that have not reached the other hosts yet.
   ///
-  /// What they have changed on this host stays until another command changes it. If the server has
-  /// got one of them after all, because its answer was lost, the hosts follow it.
+  /// Their changes on this host stay until another command replaces them. If the server has got one
+  /// of them after all, because its answer was lost, the hosts follow it.
   ///
   /// - Returns: The commands that no longer wait.
   /// - Throws: `StoreError` if the store cannot be written.
@@ -93,12 +93,12 @@ extension SharedStore {
   }
 }
 
-/// What a store knows of the fleet that its host belongs to.
+/// A store's knowledge of the fleet that its host belongs to.
 public struct FleetStanding: Sendable, Hashable {
   /// The name of the fleet.
   public let fleet: String
 
-  /// What the fleet calls this host.
+  /// The name of this host in the fleet.
   public let host: String
 
   /// How far the relay has read what other hosts tell; nil if it has read nothing yet.

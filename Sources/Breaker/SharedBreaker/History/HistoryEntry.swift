@@ -8,15 +8,15 @@ public struct HistoryEntry: Sendable, Hashable {
 
   /// When it happened.
   ///
-  /// It can be earlier than the time of the entry before. What happens by time alone, such as the
-  /// end of a mode or the deadline of a probe, is recorded by the next call, with the time at which
-  /// it happened.
+  /// It can be earlier than the time of the entry before. A change by time alone, such as the end
+  /// of a mode or the deadline of a probe, is recorded by the next call, with the time at which it
+  /// happened.
   public let at: BreakerTimestamp
 
   /// The name of the breaker that it happened to.
   public let name: String
 
-  /// What happened.
+  /// The change.
   public let change: BreakerChange
 
   /// Why it happened; nil if no reason was given.
@@ -41,7 +41,8 @@ public struct HistoryEntry: Sendable, Hashable {
   /// The host of the fleet that the change came from; nil for this host.
   public let host: String?
 
-  /// Who has given the command on that host that the entry carried out; nil if it carried out none.
+  /// The giver, on that host, of the command that the entry carried out; nil if it carried out
+  /// none.
   public let giver: FleetGiver?
 
   /// Whether entries before this one are missing for a listener or a hook.
@@ -76,7 +77,7 @@ public struct HistoryEntry: Sendable, Hashable {
 }
 
 extension HistoryEntry: CustomStringConvertible {
-  /// What happened, why, and who did it, in one line without the time.
+  /// The change, its reason and its author, in one line without the time.
   ///
   /// For example: `payments: closed -> open: 3 failures in a row, worker (pid 4711)`.
   public var description: String {
@@ -86,7 +87,7 @@ extension HistoryEntry: CustomStringConvertible {
 }
 
 extension HistoryEntry {
-  /// Who did it, such as `worker (pid 4711)` or `curl, by deploy, via cbctl`.
+  /// The author, such as `worker (pid 4711)` or `curl, by deploy, via cbctl`.
   ///
   /// If a relay did it, the text ends with the host that the news came from, or with who gave the
   /// command there: `cbrelay (pid 12) for deploy on ops-1 (verified)`. Names are as they were
@@ -99,7 +100,7 @@ extension HistoryEntry {
 
   /// Whether a breaker that was open or half-open has closed, or is gone.
   ///
-  /// It can be true without an outage before it: when somebody resets or deletes a breaker that a
-  /// suspicion has made half-open.
+  /// It can be true without an outage before it: when a breaker that a suspicion has made half-open
+  /// is reset or deleted.
   public var endsOutage: Bool { change.endsOutage }
 }

@@ -14,9 +14,9 @@ extension SharedStore {
   /// }
   /// ```
   ///
-  /// Handling begins with what happens after the hook name is first used, here or with
-  /// ``registerHook(_:)``. What happens while no process runs the hook is handled later, as far as
-  /// it is still kept.
+  /// Handling begins with the first entry after the hook name is first used, here or with
+  /// ``registerHook(_:)``. Entries from a time in which no process ran the hook are handled later,
+  /// as far as they are still kept.
   ///
   /// - **Once or more.** An entry is handled when the hook returns. That is once, unless the
   ///   process dies while the hook runs, the hook takes longer than `timeout`, or the process
@@ -101,13 +101,13 @@ extension SharedStore {
 /// One process's part in a hook, step by step: for ``SharedStore/handleHistory(as:of:timeout:attempts:_:)``,
 /// and for the C library, whose callers have no tasks.
 ///
-/// What became of an entry is only noted at first, which cannot fail. The next turn writes it and takes the next
-/// entry, in one transaction. A turn that fails keeps the note for the one after it.
+/// The result for an entry is only noted at first, which cannot fail. The next turn writes it and
+/// takes the next entry, in one transaction. A turn that fails keeps the note for the one after it.
 package struct HookPart: Sendable {
   private let engine: Engine
   private var request: HookRequest
 
-  /// What was taken; nil once a result is noted.
+  /// The entry that was taken; nil once a result is noted.
   private var entry: Taken?
 
   /// The fork depth of the process that the entry and the note belong to.
@@ -119,7 +119,7 @@ package struct HookPart: Sendable {
     var claim: HookClaim
   }
 
-  /// What there is to do.
+  /// The next action of a process that watches the hook.
   package enum Turn: Sendable {
     case run(HistoryEntry)
 
@@ -130,7 +130,7 @@ package struct HookPart: Sendable {
     case nothing(Duration?)
   }
 
-  /// What became of an entry.
+  /// The result of the hook for an entry.
   package typealias Outcome = HookReport.Outcome
 
   package init(
@@ -150,7 +150,7 @@ package struct HookPart: Sendable {
   /// Whether the entry and the note belong to a process that this one was forked from.
   package var isParents: Bool { forkDepth != ForkGuard.depth }
 
-  /// Notes what became of the entry.
+  /// Notes the result for the entry.
   package mutating func note(_ outcome: Outcome) {
     guard let entry else { return }
     request.report = HookReport(
@@ -158,9 +158,9 @@ package struct HookPart: Sendable {
     self.entry = nil
   }
 
-  /// Writes what is noted, and takes the next entry if this process may run the hook.
+  /// Writes the noted result, and takes the next entry if this process may run the hook.
   ///
-  /// What belongs to a parent is left to it.
+  /// An entry and a note of a parent are left to it.
   package mutating func take(mayRun: Bool = true) throws(StoreError) -> Turn {
     if isParents {
       request.report = nil
@@ -184,7 +184,7 @@ package struct HookPart: Sendable {
     }
   }
 
-  /// Writes what is noted, if anything, and takes no entry.
+  /// Writes the noted result, if there is one, and takes no entry.
   package mutating func deliver() throws(StoreError) {
     if hasNote, !isParents { _ = try take(mayRun: false) }
   }

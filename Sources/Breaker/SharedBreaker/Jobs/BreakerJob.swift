@@ -120,7 +120,7 @@ extension BreakerJob {
 
   /// Called when an attempt has timed out; cancel its work here.
   ///
-  /// What the attempt reports later is ignored.
+  /// Later reports of the attempt are ignored.
   public var timedOut: (@Sendable (BreakerJob) -> Void)? {
     get { callbacks.withLock { $0.timedOut } }
     set { callbacks.withLock { $0.timedOut = newValue } }
@@ -182,8 +182,8 @@ extension BreakerJob {
 
   /// Ends the job without calling any callback; its outcome is ignored.
   ///
-  /// The work itself is not stopped. What it reports later is ignored. A `start` that waits for its turn
-  /// gives it back when it comes, and starts nothing.
+  /// The work itself is not stopped. Its later reports are ignored. A `start` that waits for its
+  /// turn gives it back when it comes, and starts nothing.
   public func cancel() {
     let (ticket, takeBack) = course.withLock { $0.abandon() }
     takeBack?()
@@ -287,7 +287,7 @@ public final class JobAttempt: Sendable {
   /// A failure is retried and ends in the job's callbacks as one with an error does. The callbacks
   /// get nil for the error, or the last error that the job has reported.
   ///
-  /// - Parameter outcome: What the attempt says about the resource.
+  /// - Parameter outcome: The outcome of the attempt.
   /// - Returns: Whether the report counts.
   @discardableResult
   public func report(_ outcome: CallOutcome) -> Bool { job.end(self, .outcome(outcome)) }

@@ -45,7 +45,7 @@ extension BreakerPolicy {
   /// A policy for a device: a sensor, a printer, a modem.
   ///
   /// When a device resets, every call that is under way fails, so failures within a second count as
-  /// one. Three failures in a row open the breaker. A device is slow to answer, and somebody may
+  /// one. Three failures in a row open the breaker. A device is slow to answer, and an operator may
   /// have to walk to it: the open time doubles from 10 seconds up to 5 minutes.
   public static let device = BreakerPolicy(
     maxFailures: 3, lumping: .seconds(1), openFor: .seconds(10), openMultiplier: 2,
