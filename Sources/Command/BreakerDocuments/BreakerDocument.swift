@@ -109,7 +109,7 @@ public enum BreakerDocument {
     ])
   }
 
-  /// How much is under way under a limit, with nulls for what nobody knows; null without a limit.
+  /// The calls under way under a limit, with nulls for unknown numbers; null without a limit.
   private static func limit(of snapshot: BreakerSnapshot) -> JSONValue {
     guard let units = snapshot.policy.maxConcurrent else { return .null }
     let limit = snapshot.limit

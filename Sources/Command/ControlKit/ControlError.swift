@@ -4,7 +4,7 @@ import SharedBreaker
 struct ControlError: Error, Hashable {
   var code: ExitCode
 
-  /// What failed, why, and what to do, without the program's name.
+  /// The action that failed, the cause, and the remedy, without the program's name.
   var description: String
 
   init(_ code: ExitCode, _ what: String, _ why: String, _ remedy: String) {
@@ -91,7 +91,7 @@ enum ExitCode: Int32, Sendable, CaseIterable {
   }
 }
 
-/// Finds what the user probably meant to type.
+/// Guesses the word that the user meant to type.
 enum Suggestion {
   /// The longest text that is compared, because comparing takes quadratic time.
   private static let longest = 64

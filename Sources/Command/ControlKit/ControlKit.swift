@@ -98,7 +98,7 @@ public enum Ending: Sendable, Hashable {
   static func exit(_ code: ExitCode) -> Ending { .code(code.rawValue) }
 }
 
-/// What a command works with: the store, the streams, and the form of its output.
+/// The surroundings of a command: the store, the streams, and the form of its output.
 final class CommandContext {
   let console: Console
   let global: GlobalOptions

@@ -23,9 +23,9 @@ final class News: Sendable {
   /// A descriptor that is readable when there is news.
   var descriptor: Int32 { mail.reading }
 
-  /// What a call of ``take()`` returns.
+  /// The answer of ``take()``.
   struct Delivery: Sendable {
-    /// What has happened, oldest first.
+    /// The new entries, oldest first.
     var entries: [HistoryEntry] = []
 
     /// An error for each time that the store became unreadable, and nil for each time that it could
@@ -33,7 +33,7 @@ final class News: Sendable {
     var troubles: [StoreError?] = []
   }
 
-  /// Returns what has arrived since the last call.
+  /// Returns the news since the last call.
   func take() -> Delivery { mail.take() }
 
   /// Stops listening.
@@ -43,8 +43,8 @@ final class News: Sendable {
 }
 
 extension CommandContext {
-  /// Says that the store cannot be read, or can be read again, so that nobody mistakes silence for
-  /// calm.
+  /// Says that the store cannot be read, or can be read again, so that no reader mistakes silence
+  /// for calm.
   func tell(_ troubles: [StoreError?]) {
     for trouble in troubles {
       complain(trouble.map { "\($0): waiting for the store" } ?? "the store can be read again")

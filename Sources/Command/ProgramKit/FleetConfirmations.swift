@@ -5,7 +5,7 @@ public import SharedBreaker
 ///
 /// `cbrelay` writes it to its socket, where `cbctl` reads it.
 public struct FleetConfirmations: Sendable, Hashable {
-  /// What is known of one host and one command.
+  /// The standing of one host about one command.
   public enum Standing: String, Sendable, CaseIterable {
     /// The host has carried it out, or has nothing to do because it has no such breaker.
     case confirmed
@@ -57,16 +57,16 @@ public struct FleetConfirmations: Sendable, Hashable {
     /// The host on which it was given.
     public var host: String
 
-    /// Who gave it, as the program says that gave it.
+    /// Its author, as the program says that gave it.
     public var author: String
 
-    /// The user whom the relay of that host has seen giving it; nil if it has seen nobody.
+    /// The user whom the relay of that host has seen giving it; nil if it has seen no user.
     public var verifiedUser: String?
 
     /// Whether a key of the fleet proves what that relay says of the user.
     public var isProven: Bool
 
-    /// Why it was given; nil if nobody said.
+    /// Why it was given; nil if no reason was given.
     public var reason: String?
 
     /// How long ago it was given.
@@ -81,7 +81,7 @@ public struct FleetConfirmations: Sendable, Hashable {
     /// The host whose later command every host follows instead; nil if there is none.
     public var winner: String?
 
-    /// What the hosts of the fleet have said about it; empty if the server does not have it.
+    /// The standings of the hosts of the fleet; empty if the server does not have it.
     public var hosts: [Host]
 
     /// Describes a command.
@@ -105,7 +105,7 @@ public struct FleetConfirmations: Sendable, Hashable {
       self.hosts = hosts
     }
 
-    /// Who has given it, and how much of that is known.
+    /// Its giver, and how far it is verified.
     public var giver: FleetGiver {
       FleetGiver(said: author, verifiedUser: verifiedUser, isProven: isProven, host: host)
     }
@@ -126,7 +126,7 @@ public struct FleetConfirmations: Sendable, Hashable {
 
 /// The document.
 extension FleetConfirmations {
-  /// What `cbrelay` answers.
+  /// The answer of `cbrelay`.
   public var document: JSONValue {
     .object([
       .init("version", .integer(1)), .init("problem", JSONValue(problem)),
@@ -188,7 +188,7 @@ extension FleetConfirmations.Host {
 
   fileprivate init(_ fields: JSONFields) throws(JSONError) {
     let word = try fields.requiredText("standing")
-    // What a later relay says in another word is at least no confirmation.
+    // A word that only later relays use is at least no confirmation.
     self.init(
       try fields.requiredText("host"), FleetConfirmations.Standing(rawValue: word) ?? .pending,
       why: fields.text("why"), silence: fields.milliseconds("silent_ms") ?? .zero)

@@ -1,6 +1,6 @@
 public import JSONText
 
-/// What has become of the wish to forget a host of a fleet.
+/// The answer to the wish to forget a host of a fleet.
 ///
 /// `cbrelay` writes it to its socket, where `cbctl` reads it.
 public struct FleetDismissal: Sendable, Hashable {
@@ -20,7 +20,7 @@ public struct FleetDismissal: Sendable, Hashable {
     self.problem = problem
   }
 
-  /// What `cbrelay` answers.
+  /// The answer of `cbrelay`.
   public var document: JSONValue {
     .object([
       .init("version", .integer(1)), .init("silent_ms", JSONValue(milliseconds: silence)),

@@ -3,10 +3,10 @@ public import SharedBreaker
 
 /// A command to a fleet that a program is about to give.
 ///
-/// `cbctl` tells the relay before it gives the command, so that the relay learns from the kernel who
-/// gives it. The content of a store proves nothing about that, because all its users can write to it.
+/// `cbctl` tells the relay before it gives the command, so that the relay learns the user from the
+/// kernel. The content of a store proves nothing about that, because all its users can write to it.
 public struct FleetGiving: Sendable, Hashable {
-  /// What the command does, as a text that is the same before and after it was given.
+  /// The action of the command, as a text that is the same before and after it was given.
   public var deed: String
 
   /// Why; nil if the command gives no reason.
@@ -41,7 +41,7 @@ public struct FleetGiving: Sendable, Hashable {
     JSONValue.object(members(of: action)).text
   }
 
-  /// What an action does, as members of an object.
+  /// An action as members of an object.
   public static func members(of action: FleetCommand.Action) -> [JSONValue.Member] {
     switch action {
     case .trip(let time):
@@ -83,12 +83,12 @@ extension FleetGiving {
   }
 }
 
-/// What `cbrelay` answers to an announcement.
+/// The answer of `cbrelay` to an announcement.
 public struct FleetGiverSeen: Sendable, Hashable {
   /// The user whom it has seen; nil if the kernel cannot name them.
   public var user: String?
 
-  /// Describes who was seen.
+  /// Describes the user who was seen.
   public init(user: String?) { self.user = user }
 
   /// The answer.

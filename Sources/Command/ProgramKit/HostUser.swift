@@ -27,8 +27,8 @@ public struct HostUser {
   /// The user as text: `deploy`, `root (login deploy)`, or `root (SUDO_USER deploy)` if only the
   /// environment says so; a number for a user without a name.
   ///
-  /// `sudo` changes the real user, but not the login, which is what an operator wants to know.
-  /// Anybody can set SUDO_USER, so the text says where the name comes from.
+  /// `sudo` changes the real user, but not the login, which is what an operator wants to know. Any
+  /// user can set SUDO_USER, so the text says where the name comes from.
   public var words: String {
     let user = words(of: number)
     if let login { return login == number ? user : "\(user) (login \(words(of: login)))" }
@@ -72,7 +72,7 @@ extension HostUser {
     return HostUser(number: numbers[1], login: peerLogin(of: socket, numbers[0]), name: name)
   }
 
-  /// Who has logged in to start the process at the other end; nil unless it is certain.
+  /// The user who has logged in to start the process at the other end; nil unless it is certain.
   ///
   /// The number of a process that has ended may be another one's by now, so the process has to be
   /// there still after its login was read. A kernel before 6.5 cannot tell.
@@ -107,7 +107,7 @@ extension HostUser {
   /// The user who has logged in; nil if there is none, or if the kernel does not record logins.
   private static func login(of process: String) -> UInt32? {
     let number = text(of: "/proc/\(process)/loginuid").flatMap { UInt32($0) }
-    // The highest number stands for nobody.
+    // The highest number stands for no user.
     return number == .max ? nil : number
   }
 

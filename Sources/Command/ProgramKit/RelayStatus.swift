@@ -1,9 +1,9 @@
 public import JSONText
 public import SharedBreaker
 
-/// What a relay knows about its fleet; `cbrelay` writes it to its socket, where `cbctl` reads it.
+/// A relay's knowledge of its fleet; `cbrelay` writes it to its socket, where `cbctl` reads it.
 public struct RelayStatus: Sendable, Hashable {
-  /// What a client can ask a relay for.
+  /// A question of a client to a relay.
   public enum Question: Sendable, Hashable {
     /// The fleet, with each host's breakers.
     case status
@@ -81,13 +81,13 @@ public struct RelayStatus: Sendable, Hashable {
     /// The version of the protocol that its relay speaks: 1 has neither confirmations nor signatures.
     public var speaks: Int64
 
-    /// Whether what it says is signed with a key of the fleet; nil if this host has no key.
+    /// Whether its description is signed with a key of the fleet; nil if this host has no key.
     public var isProven: Bool?
 
     /// The names of its keys, the one that signs first.
     public var keys: [String]
 
-    /// The host's breakers; empty if nobody asked for them.
+    /// The host's breakers; empty if the question was not about them.
     public var breakers: [Standing]
 
     /// Describes a host.
@@ -169,13 +169,13 @@ public struct RelayStatus: Sendable, Hashable {
   /// How many messages and commands of other hosts it has refused since it started.
   public var refused: Int64
 
-  /// How many of these nobody has signed with a key of the fleet.
+  /// How many of these were not signed with a key of the fleet.
   public var unproven: Int64
 
   /// The names of the fleet's keys, the one that signs first; empty if nothing is signed.
   public var keys: [String]
 
-  /// Whether what is not signed counts too, while the fleet gets its first key.
+  /// Whether unsigned texts are still accepted, during the introduction of the first key.
   public var acceptsUnsigned: Bool
 
   /// The hosts whose commands this host obeys; nil for those of every host.

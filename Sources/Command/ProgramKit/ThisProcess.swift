@@ -1,7 +1,7 @@
 internal import CArguments
 internal import Glibc
 
-/// What the system tells this process, and text for its descriptors.
+/// Information of the system for this process, and text for its descriptors.
 public enum ThisProcess {
   /// The words of the command line, byte for byte, without the program's name.
   public static func arguments() -> [[UInt8]] {

@@ -2,7 +2,7 @@
 struct CommandSpec: Sendable {
   var name: String
 
-  /// What the command does, in a few words that begin with a verb.
+  /// A few words that begin with a verb and say what the command does.
   var summary: String
 
   var arguments: [ArgumentSpec] = []
@@ -14,7 +14,7 @@ struct CommandSpec: Sendable {
   var examples: [Example] = []
   var exitCodes: [ExitCode] = [.done, .usage, .noBreaker, .storeUnavailable]
 
-  /// What an exit code means for this command, where its summary covers other commands too.
+  /// The meanings of exit codes for this command, where their summaries cover other commands too.
   ///
   /// No dictionary, whose type would cost every command a search through all conformances.
   var meanings: KeyValuePairs<ExitCode, String> = [:]
@@ -143,7 +143,7 @@ struct ArgumentParser {
   private var values: [String: [ParsedValue]] = [:]
   private var places: [String] = []
 
-  /// What the command line asks for.
+  /// The request of the command line.
   enum Request {
     case help(CommandSpec?)
     case version

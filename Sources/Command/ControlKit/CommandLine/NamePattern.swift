@@ -1,4 +1,4 @@
-/// What a command line asks for: one name, or all names that match a pattern.
+/// The breakers that a command line names: one, or all that match a pattern.
 struct NamePattern: Sendable, Hashable {
   let text: String
 

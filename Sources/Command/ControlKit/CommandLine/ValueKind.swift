@@ -62,7 +62,7 @@ enum ValueKind: Sendable, Hashable {
     }
   }
 
-  /// What a valid value looks like, for error messages.
+  /// The form of a valid value, for error messages.
   var form: String {
     switch self {
     case .text, .remark, .topic, .shellLine, .pattern, .commandLine: "use text"
@@ -239,7 +239,7 @@ extension ValueKind {
   }
 }
 
-/// What a share without a percent sign means.
+/// A guess at a share without a percent sign.
 private enum RateGuess {
   /// Below 1 it is a fraction, above 1 a percentage; 1 could be either.
   static func meant(by text: String) -> String? {
@@ -248,7 +248,7 @@ private enum RateGuess {
   }
 }
 
-/// Why a text is not a valid value, and what a valid one looks like.
+/// Why a text is not a valid value, and the form of a valid one.
 struct ValueComplaint: Error, Hashable {
   /// The reason; nil if the text is just not one of the possible words.
   var why: String?
@@ -292,7 +292,7 @@ private enum FileModeText {
 private enum NameRule {
   static let remedy = "use 1 to 255 bytes of text without control characters"
 
-  /// Returns what is wrong with a name, or nil if it is valid.
+  /// Returns the mistake in a name; nil if it is valid.
   static func complaint(about name: String) -> String? {
     do throws(BreakerError) {
       try Breaker.validate(name: name)

@@ -50,7 +50,7 @@ extension CommandSpec {
           + "which takes room for its command")
     }
     guard let problem = context.outputProblem else { return .done }
-    // Nobody can report without the token, so the permit is given back.
+    // No process can report without the token, so the permit is given back.
     _ = try context.act { () throws(BreakerError) in try context.store.report(token, .ignored) }
     throw ControlError(
       .failed, "\(VisibleText.name(token.name)): the token cannot be printed", problem,

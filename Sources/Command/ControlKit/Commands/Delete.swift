@@ -185,10 +185,10 @@ extension CommandContext {
   /// Asks for confirmation at a terminal; without a terminal, `--yes` is required.
   ///
   /// - Parameters:
-  ///   - question: What to ask.
+  ///   - question: The question.
   ///   - parsed: The command line.
-  ///   - subject: What needs the confirmation; nil for the command with `--all`.
-  /// - Throws: If nobody can be asked, or if the answer is no. Nothing has been done then.
+  ///   - subject: The subject of the confirmation; nil for the command with `--all`.
+  /// - Throws: If no user can be asked, or if the answer is no. Nothing has been done then.
   func confirm(
     _ question: String, _ parsed: ParsedCommand, for subject: String? = nil
   ) throws(ControlError) {

@@ -88,7 +88,7 @@ extension StoreFinding {
     return self
   }
 
-  /// The same finding as a warning, because something else was found too.
+  /// This finding as a warning, because something else was found too.
   fileprivate func warning(_ found: String, meaning means: String, repair: String) -> StoreFinding {
     var finding = self
     finding.result = .warning

@@ -100,7 +100,7 @@ extension CommandContext {
 ///
 /// Listening begins before the history is read, so both may have some entries.
 struct HistoryTail {
-  /// What identifies an entry, because a new file uses the same numbers again.
+  /// The identity of an entry, whose number a new file may use again.
   private struct Mark: Hashable {
     var id: Int64
     var at: BreakerTimestamp
@@ -117,7 +117,7 @@ struct HistoryTail {
     last = printed.last?.id ?? 0
   }
 
-  /// Returns those of the next entries that have not been printed.
+  /// Returns the next entries, without those that have been printed.
   mutating func unseen(of news: [HistoryEntry]) -> [HistoryEntry] {
     var unseen: [HistoryEntry] = []
     // After a gap the store may have a new file, whose numbers begin again.

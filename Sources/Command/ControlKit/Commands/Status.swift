@@ -196,7 +196,7 @@ enum SummaryLine {
   }
 }
 
-/// Lines about breakers that have a mode: which mode, who set it, and why.
+/// Lines about breakers that have a mode: the mode, its author, and its reason.
 enum ModeLines {
   /// How many breakers get a line, so that the lines do not drown the table.
   private static let most = 5

@@ -119,7 +119,7 @@ extension CommandContext {
     }
   }
 
-  /// Begins to listen for what happens from now on.
+  /// Begins to listen for changes from now on.
   func news(of name: String?) throws(ControlError) -> News {
     if let news = News(of: store, name: name) { return news }
     throw ControlError(
@@ -127,7 +127,7 @@ extension CommandContext {
   }
 }
 
-/// What `wait` can wait for: a state, or what would happen to a call.
+/// A state that `wait` can wait for: one of the breaker, or the answer that a call would get.
 enum AwaitedState: String, Sendable, CaseIterable {
   case closed, open
   case halfOpen = "half_open"

@@ -29,7 +29,7 @@ struct Completer {
 
   init(names: @escaping (_ store: String?) -> [String]) { self.names = names }
 
-  /// Returns what can complete the last word; the words before it are as they were typed.
+  /// Returns the completions of the last word; the words before it are as they were typed.
   static func answer(
     to words: [String], names: @escaping (_ store: String?) -> [String]
   ) -> Answer {

@@ -41,7 +41,7 @@ struct FleetCourse {
     var hosts: [FleetConfirmations.Host] = []
   }
 
-  /// Notes what is known before the command is given.
+  /// Notes the latest stamps, before the command is given.
   init(
     _ standing: FleetStanding, to names: [String], atMost patience: Duration?,
     _ context: CommandContext
@@ -140,7 +140,7 @@ extension FleetCourse {
   }
 }
 
-/// What is known in the end.
+/// The outcome.
 extension FleetCourse {
   /// The standings of each host, of which the one that is furthest from a confirmation counts.
   var hosts: [FleetConfirmations.Host] {
@@ -184,13 +184,13 @@ extension FleetCourse {
       let way = standing.isConnected ? "and on its way to" : "and later on"
       return "; on this host, \(way) the others of fleet \(fleet)"
     }
-    // Somebody has withdrawn it meanwhile, or has taken this host out of the fleet.
+    // An operator has withdrawn it meanwhile, or has taken this host out of the fleet.
     if commands.isEmpty { return "; on this host; fleet \(fleet) may not have it" }
     guard patience != nil, !hosts.isEmpty else { return "; published to fleet \(fleet)" }
     return "; \(Self.words(of: hosts)) of fleet \(fleet)"
   }
 
-  /// Who has confirmed a command, as in `confirmed by 4 of 5 hosts`.
+  /// How many hosts have confirmed a command, as in `confirmed by 4 of 5 hosts`.
   static func words(of hosts: [FleetConfirmations.Host]) -> String {
     let count = hosts.count { $0.standing == .confirmed }
     if count == hosts.count {
@@ -219,7 +219,7 @@ extension FleetCourse {
     }
   }
 
-  /// What the user should know besides, one message each.
+  /// Further messages to the user.
   var notes: [String] {
     var notes: [String] = []
     if let refused = commands.first(where: { $0.refusal != nil }), let why = refused.refusal {
@@ -238,7 +238,7 @@ extension FleetCourse {
     return notes
   }
 
-  /// What is known, as a member of a document.
+  /// The outcome as a member of a document.
   var document: JSONValue.Member {
     let list = hosts.map(\.document)
     let winner = commands.compactMap(\.winner).first

@@ -35,7 +35,7 @@ struct FleetOverview {
   /// Chooses breakers of a fleet.
   ///
   /// - Parameters:
-  ///   - status: What the relay has answered.
+  ///   - status: The answer of the relay.
   ///   - patterns: The breakers that were asked for; all if it is empty.
   ///   - isComplete: Whether to keep breakers that are closed and automatic on every host.
   init(of status: RelayStatus, fitting patterns: [NamePattern] = [], isComplete: Bool = true) {
@@ -81,7 +81,8 @@ extension FleetOverview.Row {
     return (least, ranks.count { $0 == least })
   }
 
-  /// What stands out, the worst first: `open on 3 of 20 hosts: host-a, host-b, host-c`.
+  /// The standings that stand out, the worst first: `open on 3 of 20 hosts: host-a, host-b,
+  /// host-c`.
   func phrases(on hosts: [RelayStatus.Host]) -> [String] {
     let groups = Dictionary(grouping: standings.sorted { $0.key < $1.key }) { $0.value.word }
     let unusual = groups.values.filter { !$0[0].value.isUsual }
@@ -114,7 +115,7 @@ extension FleetOverview.Row {
 }
 
 extension RelayStatus.Standing {
-  /// What counts: the mode if one is set, otherwise the state, or that the next call is a probe.
+  /// The mode if one is set, otherwise the state, or that the next call is a probe.
   var word: String {
     if mode != BreakerMode.automatic.wireName { return mode }
     return isDue ? "due" : state

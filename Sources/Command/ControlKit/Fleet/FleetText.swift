@@ -2,7 +2,7 @@ import BreakerDocuments
 import ProgramKit
 import SharedBreaker
 
-/// What `fleet status` prints about a fleet whose relay is connected.
+/// The output of `fleet status` about a fleet whose relay is connected.
 struct FleetText {
   var status: RelayStatus
   var overview: FleetOverview
@@ -135,7 +135,7 @@ struct FleetText {
   /// How many hosts of a kind have a line each.
   private static let mostHosts = 5
 
-  /// What is wrong with hosts, or different between them: clocks, signatures, keys and versions.
+  /// Faults of hosts and differences between them: clocks, signatures, keys and versions.
   private func different(width: Int, _ painter: Painter) -> String? {
     let text = differences.map { title, lines in
       let shown = overview.isComplete ? lines[...] : lines.prefix(3)
@@ -147,7 +147,7 @@ struct FleetText {
     return text.isEmpty ? nil : text.joined(separator: "\n")
   }
 
-  /// The same as titles and lines.
+  /// The faults and differences as titles and lines.
   var differences: [(title: String, lines: [String])] {
     [("Wrong clocks", skewed), ("Signatures", signatures), ("Versions", versions)]
       .filter { !$0.1.isEmpty }

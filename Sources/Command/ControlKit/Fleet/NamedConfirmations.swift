@@ -2,12 +2,12 @@ import BreakerDocuments
 import ProgramKit
 import SharedBreaker
 
-/// The latest commands to one breaker, and who has carried them out.
+/// The latest commands to one breaker, and the hosts that have carried them out.
 struct NamedConfirmations {
   var name: String
   var confirmations: FleetConfirmations
 
-  /// The commands, one for each time that somebody gave one, the latest first.
+  /// The commands with their aspects, the latest first.
   var given: [[FleetConfirmations.Command]] {
     var groups: [[FleetConfirmations.Command]] = []
     for command in confirmations.commands {

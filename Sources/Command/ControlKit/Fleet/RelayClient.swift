@@ -29,7 +29,7 @@ struct RelayClient {
     }
   }
 
-  /// Asks who has carried out the latest commands to a breaker.
+  /// Asks which hosts have carried out the latest commands to a breaker.
   func confirmations(of name: String) throws(RelaySilence) -> FleetConfirmations {
     let text = try answer(to: .confirmations(of: name))
     guard !text.isEmpty else {
@@ -179,7 +179,7 @@ private struct RelaySocket {
 }
 
 extension CommandContext {
-  /// What the store knows of its fleet; nil if it belongs to none.
+  /// The store's knowledge of its fleet; nil if it belongs to none.
   func fleetStanding() throws(ControlError) -> FleetStanding? {
     try connectToExisting()
     return try ask { store throws(StoreError) in try store.fleetStanding() }
@@ -219,7 +219,7 @@ extension CommandContext {
   }
 }
 
-/// What is wrong with a host's connection to its fleet, in words.
+/// The trouble with a host's connection to its fleet, in words.
 private enum FleetTrouble {
   /// Says that the relay is not connected, for how long, why, and how many commands wait.
   static func notReached(
@@ -244,7 +244,8 @@ private enum FleetTrouble {
 }
 
 extension FleetStanding {
-  /// What is wrong with this host's connection to the fleet, and why if `isFull`; nil if nothing is.
+  /// The trouble with this host's connection to the fleet, with its cause if `isFull`; nil if there
+  /// is none.
   func trouble(at now: BreakerTimestamp, isFull: Bool = true) -> String? {
     if !isRelayRunning { return FleetTrouble.noRelay(waiting: Int64(waiting)) }
     if isConnected { return nil }

@@ -157,7 +157,7 @@ private struct PageOverview {
     /// Whether a narrow screen, which shows no heads, writes the title before each cell.
     var isLabelled = true
 
-    /// What a cell shows; nil if the column does not apply to its breaker.
+    /// The content of a cell; nil if the column does not apply to its breaker.
     var content: (PageBreaker) -> HTML?
   }
 

@@ -1,14 +1,14 @@
 import ProgramKit
 import SharedBreaker
 
-/// A fleet as one HTML file: who is silent, how breakers stand on which hosts, and who has carried out
-/// the latest commands.
+/// A fleet as one HTML file: the silent hosts, how breakers stand on which hosts, and which hosts
+/// have carried out the latest commands.
 struct FleetPage {
-  /// What the relay of this host has answered.
+  /// The answer of this host's relay.
   var status: RelayStatus
   var overview: FleetOverview
 
-  /// The latest commands, and what hosts have said about them.
+  /// The latest commands, and the standings of hosts about them.
   var commands: [NamedConfirmations]
 
   /// The breakers whose commands are not shown, because there are too many.
@@ -39,7 +39,7 @@ struct FleetPage {
   }
 }
 
-/// What needs attention.
+/// The section for hosts and breakers that need attention.
 extension FleetPage {
   private func attention(_ text: FleetText) -> HTML {
     var items: [HTML] = []

@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// What all pages have around their content: one file, which loads nothing else and runs no script.
+/// The frame of all pages: one file, which loads nothing else and runs no script.
 struct PageFrame {
   var title: String
   var heading: HTML
@@ -78,7 +78,7 @@ struct PageState {
     return "until \(PageTime.brief(now.later(by: end), at: now))"
   }
 
-  /// How long ago the mode was set, by whom, and why.
+  /// How long ago the mode was set, its author, and its reason.
   private var modeBeginning: HTML {
     let age: HTML = snapshot.modeSetAt.map { ", set \(Age.text(of: $0, at: now))" } ?? ", set"
     let author: HTML = snapshot.modeSetBy.map { " by <bdi>\($0)</bdi>" } ?? .nothing
@@ -93,7 +93,7 @@ struct PageState {
 struct PageTimeline {
   var timeline: Timeline
 
-  /// What the timeline shows, for screen readers.
+  /// The subject of the timeline, for screen readers.
   var subject: String
 
   /// As many parts as a wide screen can distinguish; a short outage fills its whole part.
@@ -122,7 +122,7 @@ struct PageTimeline {
     return words.isEmpty ? "unknown" : words.joined(separator: ", ")
   }
 
-  /// What the colours and heights of a strip mean.
+  /// The meanings of the colours and heights of a strip.
   static var legend: HTML {
     let items = Timeline.Course.allCases.reversed().map { course -> HTML in
       let path = Self.path(of: course, in: [Timeline.Course](repeating: course, count: 12))
@@ -177,7 +177,7 @@ struct PageTimeline {
   }
 }
 
-/// A table of history entries: when, what, why, and who did it.
+/// A table of history entries: the time, the change, its reason, and its author.
 struct PageHistory {
   var now: BreakerTimestamp
 
@@ -253,7 +253,7 @@ struct PageEvents {
   /// How many of the newest rows are listed.
   static let most = 400
 
-  /// What rows can be about; those of other kinds show only with everything.
+  /// The subject of a row; rows of other kinds show only with everything.
   private enum Kind: String, CaseIterable {
     case outage, person, mode, policy
 
@@ -358,7 +358,7 @@ struct PageEvents {
   }
 }
 
-/// What the tables of a page have in common.
+/// Parts that the tables of a page have in common.
 ///
 /// Rows and cells name their roles, because a browser may no longer treat them as such if the style
 /// makes them blocks, as on a narrow screen.

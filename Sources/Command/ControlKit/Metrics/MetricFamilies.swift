@@ -244,7 +244,7 @@ struct FleetFigures: Sendable, Hashable {
   /// By how much this host's clock is ahead of the server's.
   var skew: Duration?
 
-  /// How many messages this host has refused since its relay began, and how many of them nobody had
+  /// How many messages this host has refused since its relay began, and how many of them were not
   /// signed; nil if the relay does not answer.
   var refusedMessages: Int64?
   var unproven: Int64?

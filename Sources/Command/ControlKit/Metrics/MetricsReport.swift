@@ -129,7 +129,7 @@ struct MetricFamily<Subject>: Sendable {
   var name: String
   var kind: Kind
 
-  /// What the metric measures, in one line.
+  /// The meaning of the metric, in one line.
   var help: String
 
   /// Returns the samples of one subject.
@@ -153,7 +153,8 @@ struct Sample: Sendable, Hashable {
     var value: String
   }
 
-  /// What a sample of a histogram says: how many were at most so much, their sum, or how many there are.
+  /// The part of a histogram that a sample is: how many were at most so much, their sum, or how
+  /// many there are.
   enum Part: String, Sendable {
     case bucket, sum, count
   }
@@ -175,14 +176,14 @@ struct Sample: Sendable, Hashable {
     self.init(String(value), labels)
   }
 
-  /// The same sample as a part of a histogram.
+  /// This sample as a part of a histogram.
   func part(_ part: Part) -> Sample {
     var sample = self
     sample.part = part
     return sample
   }
 
-  /// The same sample as how many were at most so much; nil for all.
+  /// This sample as how many were at most so much; nil for all.
   func bucket(atMost bound: Duration?) -> Sample {
     var sample = part(.bucket)
     sample.labels.append(Label(name: "le", value: bound.map { Sample($0).value } ?? "+Inf"))

@@ -3,7 +3,7 @@ import SharedBreaker
 
 @unsafe @preconcurrency import Glibc
 
-/// What happened to a command, from its start to its end.
+/// The course of a command, from its start to its end.
 struct CommandCourse: Sendable, Hashable {
   enum End: Sendable, Hashable {
     case exited(Int32)
@@ -54,7 +54,7 @@ struct CommandCourse: Sendable, Hashable {
   }
 }
 
-/// What the end of a command means to its breaker and to the caller.
+/// The consequences of a command's end for its breaker and for the caller.
 struct CommandJudgement: Sendable, Hashable {
   var outcome: CallOutcome
 

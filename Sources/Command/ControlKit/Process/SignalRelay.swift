@@ -4,7 +4,7 @@ import ProgramKit
 
 /// Waits for a child, and passes on the signals that this process gets.
 ///
-/// Those signals are blocked in the calling thread from the creation of the relay to its `end`, so
+/// These signals are blocked in the calling thread from the creation of the relay to its `end`, so
 /// that none is lost between two steps.
 final class SignalRelay {
   /// How a child ended.

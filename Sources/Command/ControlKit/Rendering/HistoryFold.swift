@@ -30,9 +30,9 @@ enum HistoryRow: Sendable, Hashable {
 
   /// The rows of entries, which are oldest first.
   ///
-  /// What a breaker does by itself, outage after outage and probe after probe, is one row between the
-  /// first and the last entry, which say how it began and how it ended. Whatever a person does to the
-  /// breaker has a row of its own.
+  /// The entries that a breaker makes by itself, outage after outage and probe after probe, are one
+  /// row between the first and the last entry, which say how it began and how it ended. Whatever a
+  /// person does to the breaker has a row of its own.
   static func folded(_ entries: [HistoryEntry]) -> [HistoryRow] {
     var runs: [[UInt8]: [Int]] = [:]
     var hidden: [Int: HistoryCycles] = [:]
@@ -86,7 +86,7 @@ struct HistoryCycles: Sendable, Hashable {
     }
   }
 
-  /// What the entries were: `40 outages, 12 failed probes`.
+  /// The entries in words: `40 outages, 12 failed probes`.
   var words: String {
     var parts: [String] = []
     if outages > 0 { parts.append(CountedNoun.text(outages, "outage")) }
@@ -94,7 +94,7 @@ struct HistoryCycles: Sendable, Hashable {
     return parts.isEmpty ? "\(count) changes of the state" : parts.joined(separator: ", ")
   }
 
-  /// Whether an entry is of the kind that repeats, and nobody has made it happen.
+  /// Whether an entry is of the kind that repeats, and was not caused by a person.
   static func canHave(_ entry: HistoryEntry) -> Bool {
     let isOfPerson = entry.user != nil && entry.command == nil
     switch entry.change {

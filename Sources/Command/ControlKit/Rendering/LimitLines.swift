@@ -1,9 +1,9 @@
 import BreakerDocuments
 import SharedBreaker
 
-/// What is under way under a limit, in words.
+/// The calls under way under a limit, in words.
 enum LimitWords {
-  /// What stands for a number that nobody knows.
+  /// Stands for an unknown number.
   static let unknown = "?"
 
   /// The units under way and the limit, as in `3/4`; nil without a limit.
@@ -19,7 +19,7 @@ enum LimitWords {
     return snapshot.limit.map { String($0.waiting) } ?? unknown
   }
 
-  /// Why a call finds no room now; nil if it does, or if nobody knows.
+  /// Why a call finds no room now; nil if it does, or if that is unknown.
   static func obstacle(_ snapshot: BreakerSnapshot) -> String? {
     guard snapshot.permits, snapshot.hasRoom == false, let busy = busy(snapshot),
       let limit = snapshot.limit
@@ -37,7 +37,7 @@ extension LimitSnapshot {
   var waiting: Int { waiters.count { !$0.isOwnerGone } }
 }
 
-/// Who has room under a limit and who waits, for `show` and `page`.
+/// The calls that have room under a limit and the callers that wait, for `show` and `page`.
 struct LimitDetails {
   var snapshot: BreakerSnapshot
 
@@ -100,7 +100,7 @@ struct LimitDetails {
 }
 
 extension LimitDetails {
-  /// The calls under way and the callers that wait, for JSON; null where nobody knows.
+  /// The calls under way and the callers that wait, for JSON; null where they are unknown.
   var members: [JSONValue.Member] {
     [
       .init("calls_under_way", Self.list(snapshot.limit?.calls)),

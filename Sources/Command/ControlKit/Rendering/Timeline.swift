@@ -25,7 +25,7 @@ struct Timeline: Sendable, Hashable {
     var milliseconds: Int64 { end.millisecondsSince1970 - start.millisecondsSince1970 }
   }
 
-  /// What happened to calls, from best to worst.
+  /// The treatment of calls, from best to worst.
   enum Course: Int, Sendable, Hashable, Comparable, CaseIterable {
     case unknown, passing
 
@@ -50,7 +50,7 @@ struct Timeline: Sendable, Hashable {
       }
     }
 
-    /// What happened to calls, for people.
+    /// The treatment of calls in words, for people.
     var words: String {
       switch self {
       case .unknown: "unknown"

@@ -40,7 +40,7 @@ public struct Console: Sendable {
   /// The environment variables, of which cbctl reads only a few.
   public var environment: [String: String]
 
-  /// Asks a yes-or-no question; nil if nobody could answer.
+  /// Asks a yes-or-no question; nil if there is no user to answer.
   public var ask: (@Sendable (String) -> Bool)?
 
   /// The signals that this process ignores but the commands that it runs must not.
@@ -52,7 +52,7 @@ public struct Console: Sendable {
   /// How long a command to a fleet waits to see whether it has gone out.
   public var publishPatience = Duration.milliseconds(250)
 
-  /// The name of the user who runs the command, for the history; nil if nobody should be named.
+  /// The name of the user who runs the command, for the history; nil to name no user.
   public var user: @Sendable () -> String? = { nil }
 
   /// Creates a console, which is not a terminal unless you say so.
