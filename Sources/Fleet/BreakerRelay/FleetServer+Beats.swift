@@ -11,7 +11,7 @@ package enum BeatPace {
   /// The time between the beats of a host in milliseconds, which grows with the fleet, so that the
   /// server's load does not.
   ///
-  /// Anybody who can write to the server can let hosts seem to be there, so it does not grow forever.
+  /// Any writer to the server can feign hosts, so it does not grow forever.
   package static func interval(ofFleet hosts: Int) -> Int64 {
     min(max(shortestInterval, Int64(hosts)), 10_000)
   }
@@ -24,7 +24,7 @@ package enum BeatPace {
 
 /// Showing that this host is alive.
 extension FleetServer {
-  /// What the server answers to a beat.
+  /// The server's answer to a beat.
   struct Beat {
     var now: Int64
     var epoch: String
@@ -34,7 +34,7 @@ extension FleetServer {
 
   /// Shows that this host is alive.
   ///
-  /// In a fleet with a key, a name is taken only by what a relay has signed lately.
+  /// In a fleet with a key, a name is taken only if a relay has signed it lately.
   ///
   /// - Throws: `RelayTrouble.nameTaken` if another relay works under its name.
   func beat(
@@ -81,7 +81,7 @@ extension FleetServer {
     String(UInt64.random(in: .min ... .max), radix: 16)
   }
 
-  /// Why what stands in the place of this host does not take its name; nil if it does.
+  /// Why the entry under this host's name is not a live claim to it; nil if it is one.
   private func complaint(
     aboutHolder parts: [RedisReply], silence: Int64
   ) -> Refusal? {

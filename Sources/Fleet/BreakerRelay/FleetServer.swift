@@ -42,7 +42,7 @@ final class FleetServer {
     (beatScript, evidenceScript) = (names[0], names[1])
     (commandScript, forgetScript, leaveScript) = (names[2], names[3], names[4])
     (clearScript, scanScript) = (names[5], names[6])
-    // Without a key they may be somebody else's, who may have had them before.
+    // Without a key they may be another program's, which may have had them before.
     if context.authority.isOn { try clearStrangeKeys() }
   }
 
@@ -111,7 +111,7 @@ extension FleetServer {
     var cursor = "0"
     let longest = String(FleetMessage.longest + 4_096)
     repeat {
-      // Without a key it may be somebody else's hash.
+      // Without a key it may be another program's hash.
       let words =
         context.authority.isOn
         ? ["EVALSHA", scanScript, "1", key, cursor, "1000", longest]
@@ -176,7 +176,8 @@ extension FleetServer {
 
   /// Publishes commands: those of this host, and those of others with the seals that these have given.
   ///
-  /// What has a digest in `replaceable` the server may replace, although it may seem to be later.
+  /// The server may replace a value whose digest is in `replaceable`, although it may seem to be
+  /// later.
   func tell(
     _ commands: [FleetCommand], lineage: String, at now: Int64,
     replacing replaceable: [FleetState.CommandPlace: String] = [:]
@@ -203,8 +204,8 @@ extension FleetServer {
 
   /// A command of this host with the user whom its relay has seen giving it.
   ///
-  /// The store may say what anybody has written there, so a user who is known from it counts only
-  /// if this fleet's key has signed it.
+  /// All users of the store can write to it, so a user who is known from it counts only if this
+  /// fleet's key has signed it.
   private func vouched(_ command: FleetCommand, at now: Int64) -> FleetCommand {
     let isProven =
       command.isProven && context.authority.proof(of: command, at: now).proof == .proven
@@ -252,7 +253,7 @@ extension FleetServer {
     }
   }
 
-  /// The digests of what the server keeps in the place of a command that nobody has to believe.
+  /// The digests of values on the server that stand in a command's places without proof.
   func forgeries(
     inPlaceOf command: FleetCommand, at now: Int64
   ) throws(RelayTrouble) -> [FleetState.CommandPlace: String] {

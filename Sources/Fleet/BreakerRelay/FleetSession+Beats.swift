@@ -26,8 +26,8 @@ extension FleetSession {
     guard beat.epoch == position.epoch else { throw .behind("the server has lost its data") }
     try compare(with: beat.number)
     if try knowsImpossibleStamps() {
-      // What they are to be depends on what the fleet knows. Commands of other hosts that came
-      // meanwhile seemed to be earlier.
+      // Their right stamps depend on the commands that the fleet knows. Commands of other hosts
+      // that came meanwhile seemed to be earlier.
       throw .behind("this host has commands with stamps that no command can have")
     }
     try describe()

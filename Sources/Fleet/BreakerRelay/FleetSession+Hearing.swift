@@ -7,7 +7,7 @@ extension FleetSession {
     try stream.ask(after: position.entry)
   }
 
-  /// Reads the messages that have arrived, and does what follows from them.
+  /// Reads the messages that have arrived, and acts on them.
   func hear() throws(RelayTrouble) {
     let arrived = try stream.arrived()
     guard let arrived else {
@@ -30,14 +30,14 @@ extension FleetSession {
       guard try goOn(to: entry) else { continue }
       if !context.authority.isOn { note(entry.time) }
       guard let message = message(in: entry) else { continue }
-      // Anybody who can write to the server can give an entry a wrong time.
+      // Any writer to the server can give an entry a wrong time.
       if let sent = message.sentAt { note(sent) }
       latest = message.sentAt ?? entry.time
       let isOwn = message.host == context.options.host
       switch message.content {
       case .command(let command):
-        // Nothing that comes in the name of this host is news, unless an operator may have withdrawn
-        // it, or it says who has given it, which the store does not know yet.
+        // Nothing that comes in the name of this host is news, unless an operator may have
+        // withdrawn it, or it names its giver, whom the store does not know yet.
         var isKnown = isOwn
         if isOwn, withdrawals > 0 || command.verifiedUser != nil { isKnown = try knows(command) }
         if !isKnown { news.append(Self.news(of: command)) }
@@ -78,7 +78,7 @@ extension FleetSession {
     }
   }
 
-  /// Whether this host knows a command that it has told itself, and who has given it.
+  /// Whether this host knows a command that it has told itself, with its giver.
   ///
   /// It does not if an operator has withdrawn the command while the server had it already. All hosts
   /// follow it then, so this one does too.
@@ -181,7 +181,7 @@ extension FleetSession {
 extension FleetSession {
   /// Decides when to suspect breakers of which other hosts have told something.
   ///
-  /// - Returns: Those that are to be suspected at once.
+  /// - Returns: The breakers to suspect at once.
   func plan(_ names: [String]) throws(RelayTrouble) -> [String] {
     var due: [String] = []
     for name in names where suspicions[name] == nil {

@@ -11,7 +11,7 @@ final class FleetSession {
   let stream: FleetStream
   let lineage: String
 
-  /// What this host says about itself on the server.
+  /// The description of this host on the server.
   var description: HostText
   var view: FleetView
   var clock: ServerClock
@@ -89,7 +89,7 @@ final class FleetSession {
 
 /// Telling other hosts.
 extension FleetSession {
-  /// How long to wait before telling what has changed on this host.
+  /// How long to wait before telling changes on this host.
   ///
   /// In a large fleet an outage reaches all hosts at the same moment. If each waits for a different
   /// time, most hear of it from enough others before they would tell it themselves.
@@ -98,7 +98,7 @@ extension FleetSession {
     return hosts < 20 ? .zero : .microseconds(Int64.random(in: 0...hosts * 100))
   }
 
-  /// Tells what has changed on this host.
+  /// Tells changes on this host.
   func tell(_ changes: [String: LocalChange?]) throws(RelayTrouble) {
     var messages: [FleetMessage] = []
     let now = now
@@ -169,7 +169,7 @@ extension FleetSession {
     return true
   }
 
-  /// Publishes commands; what is wrongly signed on the server does not overtake them.
+  /// Publishes commands; wrongly signed ones on the server do not overtake them.
   private func tell(_ commands: [FleetCommand]) throws(RelayTrouble) -> [FleetServer.Telling] {
     var tellings = try server.tell(commands, lineage: lineage, at: now)
     for (place, command) in commands.enumerated() {

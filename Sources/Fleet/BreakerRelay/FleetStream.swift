@@ -29,7 +29,7 @@ final class FleetStream {
     }
   }
 
-  /// What to wait for before something can have arrived.
+  /// The event before which nothing can have arrived.
   var awaited: pollfd {
     pollfd(fd: connection.descriptor, events: Int16(connection.awaited), revents: 0)
   }
@@ -44,7 +44,7 @@ final class FleetStream {
     }
   }
 
-  /// Asks for what comes after an entry.
+  /// Asks for the entries after one.
   func ask(after entry: String) throws(RelayTrouble) {
     askedAt = .now
     let words = [
@@ -54,7 +54,7 @@ final class FleetStream {
     try served { () throws(RedisError) in try connection.send(words) }
   }
 
-  /// Returns what has arrived; nil if the server has not answered yet.
+  /// Returns the entries that have arrived; nil if the server has not answered yet.
   func arrived() throws(RelayTrouble) -> [Entry]? {
     try served { () throws(RedisError) in
       guard let answer = try connection.answers().first else { return nil }

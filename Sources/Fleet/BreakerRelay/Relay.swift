@@ -72,7 +72,7 @@ package final class Relay: Sendable {
 
 /// Working.
 extension Relay {
-  /// Begins to follow what sentinels name, if there are any.
+  /// Begins to follow the primary that sentinels name, if there are any.
   private func watchSentinels() throws(RelayTrouble) -> BackgroundThread? {
     guard let sentinels = context.sentinels else { return nil }
     guard let thread = BackgroundThread({ sentinels.run() }) else {
@@ -249,7 +249,7 @@ extension Relay {
   }
 }
 
-/// What has happened to the breakers of this host since the relay last took it.
+/// Changes of the breakers of this host since the relay last took them.
 final class LocalFeed: Sendable {
   struct News: Sendable {
     /// The breakers that have changed, each with the latest change that may concern the fleet.
@@ -319,7 +319,8 @@ package struct Pause {
 
   /// Begins again with short pauses if a session has lasted.
   ///
-  /// After a short session that would retry ten times a second what fails at each session's start.
+  /// If it did so after a short session, it would repeat a failure at the start of sessions ten
+  /// times a second.
   package mutating func noteSession(of age: Duration) {
     if age > Self.lasting { self = Pause() }
   }

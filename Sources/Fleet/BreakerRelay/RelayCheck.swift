@@ -8,7 +8,7 @@ package struct RelayCheck {
   package private(set) var lines: [String] = []
   package private(set) var isWell = true
 
-  /// What distinguishes the store from others.
+  /// The identity of the store, as far as it is known.
   private enum StoreIdentity {
     case unknown, none
     case lineage(String)
@@ -40,7 +40,7 @@ package struct RelayCheck {
 
   private mutating func pass(_ words: String) { lines.append("ok: \(OutsideText.visible(words))") }
 
-  /// Warns of a secret that everybody may read, which can be meant so in a container.
+  /// Warns of a secret that all users may read, which can be meant so in a container.
   private mutating func checkSecret(_ path: String) {
     var facts = stat()
     guard unsafe stat(path, &facts) == 0, facts.st_mode & S_IROTH != 0 else { return }
@@ -151,7 +151,8 @@ package struct RelayCheck {
       && own.isAtWork(at: now, within: silence, to: options.authority)
   }
 
-  /// Says what each sentinel names; one that does not answer is a problem only if none does.
+  /// Says which primary each sentinel names; one that does not answer is a problem only if none
+  /// does.
   private mutating func check(_ sentinels: Sentinels, tls: RedisTLS?) {
     for member in sentinels.members {
       do throws(RedisError) {

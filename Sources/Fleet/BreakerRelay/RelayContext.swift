@@ -2,7 +2,7 @@ internal import ProgramKit
 package import SharedBreaker
 internal import Synchronization
 
-/// What all parts of a relay work with.
+/// The parts of a relay that all others work with.
 struct RelayContext: Sendable {
   let options: RelayOptions
   let store: SharedStore
@@ -12,15 +12,15 @@ struct RelayContext: Sendable {
   let log: RelayLog
   let manager: ServiceManager
 
-  /// Follows what sentinels name; nil if the address has none.
+  /// Follows the primary that sentinels name; nil if the address has none.
   let sentinels: SentinelWatch?
 
   let course = RelayCourse()
 
-  /// Who has announced commands of this host.
+  /// The users who have announced commands of this host.
   let givers = CommandGivers()
 
-  /// Whose word counts.
+  /// The keys and hosts that this relay trusts.
   var authority: FleetAuthority { options.authority }
 
   /// Distinguishes this run of the relay from others on the same host.
@@ -42,7 +42,7 @@ package enum RelayStep: String, Sendable, CaseIterable {
   case told, forgotten, listening, received, applied, beaten
 }
 
-/// What one session passes to the next.
+/// Notes that one session passes to the next.
 final class RelayCourse: Sendable {
   struct Notes: Sendable {
     /// Whether the server has ever heard from this run of the relay.

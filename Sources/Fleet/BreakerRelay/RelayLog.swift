@@ -86,7 +86,7 @@ final class RelayHealth: Sendable {
     var applied: Int64 = 0
     var refused: Int64 = 0
 
-    /// How many of these nobody has signed with a key of the fleet.
+    /// How many of these were not signed with a key of the fleet.
     var unproven: Int64 = 0
 
     /// By how many milliseconds this host's clock is ahead of the server's; nil if that is unknown.

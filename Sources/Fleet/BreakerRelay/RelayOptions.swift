@@ -18,7 +18,7 @@ package struct RelayOptions: Sendable, Hashable {
   /// The keys of the fleet, of which the first one signs; none if nothing is signed.
   package var keys: [FleetKey] = []
 
-  /// Whether what is not signed counts too, while the fleet gets its first key.
+  /// Whether unsigned texts are still accepted, during the introduction of the first key.
   package var acceptsUnsigned = false
 
   /// The hosts whose commands this host obeys; nil for those of every host.
@@ -40,7 +40,7 @@ package struct RelayOptions: Sendable, Hashable {
     self.store = store
   }
 
-  /// Whose word counts.
+  /// The keys and hosts that this relay trusts.
   package var authority: FleetAuthority {
     FleetAuthority(
       fleet: fleet, keys: keys, acceptsUnsigned: acceptsUnsigned, obeyed: obeyed,
@@ -48,7 +48,7 @@ package struct RelayOptions: Sendable, Hashable {
   }
 }
 
-/// What a command line asks for.
+/// The request of a command line.
 package enum RelayRequest: Sendable, Hashable {
   case run(RelayOptions)
   case check(RelayOptions)
@@ -193,7 +193,7 @@ private struct GivenWords {
     return options
   }
 
-  /// Whose word counts.
+  /// The keys and hosts that this relay trusts.
   private func setAuthority(
     of options: inout RelayOptions, keyFile: String?, commandKeyFile: String?, unsigned: String?,
     obeyed: String?
@@ -229,13 +229,13 @@ private struct GivenWords {
     guard options.keys.isEmpty, unsigned != nil || obeyed != nil || commandKeyFile != nil else {
       return
     }
-    // Anybody could send commands in the name of these hosts.
+    // Any writer to the server could send commands in the name of these hosts.
     throw UsageError(
       "\(option) means nothing without a key",
       "use --key-file, the same on every host")
   }
 
-  /// How the server is reached, with what its sentinels want to know.
+  /// How the server is reached, with the user and the password for its sentinels.
   private func place(
     of address: RedisAddress, user: String?, password: String?
   ) throws(UsageError) -> RedisAddress.Place {
@@ -262,7 +262,7 @@ private struct GivenWords {
   ) throws(UsageError) -> RedisTLS? {
     guard address.tls != nil else {
       guard authorities ?? certificate ?? key == nil else {
-        // Whoever names a certificate does not expect to be without encryption.
+        // An operator who names a certificate does not expect to be without encryption.
         throw UsageError(
           "there are files for TLS, but the address of the Redis server does not ask for TLS",
           "use rediss:// or sentinels://, or leave out --ca-file, --client-cert-file and --client-key-file and their"
@@ -387,7 +387,7 @@ package enum RelayHelp {
 
 /// A command line or an environment that cannot be understood.
 package struct UsageError: Error, Hashable, CustomStringConvertible {
-  /// What is wrong and what to do, without the program's name.
+  /// The mistake and the remedy, without the program's name.
   package var description: String
 
   package init(_ what: String, _ remedy: String) { description = "\(what): \(remedy)" }

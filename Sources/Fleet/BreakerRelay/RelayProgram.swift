@@ -6,7 +6,7 @@ package enum RelayProgram {
   /// How long the relay may take to end after a signal, before the process ends without it.
   private static let grace = Duration.seconds(5)
 
-  /// Does what the command line asks for, and ends the process.
+  /// Carries out the command line, and ends the process.
   package static func run() -> Never {
     let request: RelayRequest
     do throws(UsageError) {
@@ -55,7 +55,7 @@ package enum RelayProgram {
         var number: Int32 = 0
         unsafe sigwait(&waited, &number)
         relay.stop()
-        // Looking up the name of a server can take longer than anybody wants to wait.
+        // Looking up the name of a server can take longer than an operator wants to wait.
         var pause = timespec(tv_sec: Int(grace.components.seconds), tv_nsec: 0)
         unsafe nanosleep(&pause, nil)
         exit(0)
@@ -98,6 +98,6 @@ extension RelayProgram {
     return values
   }
 
-  /// Prints a message, and ignores errors: a log that nobody reads must not stop the relay.
+  /// Prints a message, and ignores errors: a log without a reader must not stop the relay.
   private static func say(_ text: String) { _ = ThisProcess.write(text, to: STDERR_FILENO) }
 }

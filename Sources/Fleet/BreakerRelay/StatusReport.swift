@@ -7,7 +7,7 @@ struct StatusReport {
   private let context: RelayContext
   private let question: RelayStatus.Question
 
-  /// Who asks; nil if the kernel cannot name them.
+  /// The user who asks; nil if the kernel cannot name them.
   private let user: String?
 
   init(_ context: RelayContext, _ question: RelayStatus.Question, from user: String?) {
@@ -116,7 +116,7 @@ extension StatusReport {
   }
 }
 
-/// Who has carried out the latest commands to a breaker.
+/// Confirmations of the latest commands to a breaker.
 extension StatusReport {
   private func confirmations(of name: String) -> FleetConfirmations {
     let known = (try? context.store.fleetCommands(to: name)) ?? []
@@ -131,7 +131,7 @@ extension StatusReport {
 }
 
 extension FleetConfirmations.Command {
-  /// A command of which nothing is known but what this host knows.
+  /// A command as this host alone knows it.
   fileprivate init(_ known: KnownFleetCommand) {
     let command = known.command
     self.init(
@@ -209,7 +209,7 @@ private final class FleetReading {
     return texts
   }
 
-  /// What each host says about itself.
+  /// The hosts' descriptions of themselves.
   func descriptions() throws(RedisError) -> [String: HostDescription] {
     var descriptions: [String: HostDescription] = [:]
     for (host, text) in try fields(FleetKeys.ownField) {
@@ -218,7 +218,7 @@ private final class FleetReading {
     return descriptions
   }
 
-  /// What the hosts have said about commands, as far as the server has them.
+  /// The hosts' confirmations of commands, as far as the server has the commands.
   func confirmations(
     of known: [KnownFleetCommand], to name: String
   ) throws(RedisError) -> [FleetConfirmations.Command] {
@@ -254,7 +254,7 @@ private final class FleetReading {
     }
   }
 
-  /// What a host has said about a command that the server has, and why it does not count.
+  /// A host's standing about a command that the server has, and why it does not count.
   private func standing(
     of host: Host, _ command: FleetCommand, _ description: HostDescription?, _ refusals: String?,
     hasRead: (HostDescription) -> Bool
@@ -267,7 +267,7 @@ private final class FleetReading {
     let list = refusals.map { RefusedCommands($0) }
     let why = list?.why(command.name, stamp: command.stamp, host: command.host)
     if authority.isOn, description.proof == .proven {
-      // Somebody may have taken the list away, or put an earlier one back.
+      // An attacker may have taken the list away, or put an earlier one back.
       let isRight =
         FleetAuthority.seal(of: refusals) == description.refusals
         && refusals.map { authority.proof(of: $0, .refusals, [host.name]) == .proven } ?? true

@@ -2,8 +2,8 @@ internal import Glibc
 internal import ProgramKit
 internal import SharedBreaker
 
-/// The socket beside a store at which a relay answers questions about its status, and hears who is
-/// about to give a command.
+/// The socket beside a store at which a relay answers questions about its status, and hears which
+/// user is about to give a command.
 ///
 /// A client connects, sends a question and a line feed, and reads one JSON document to the end. Only users of the store can connect.
 final class StatusSocket {
@@ -70,7 +70,8 @@ extension StatusSocket {
       throw trouble(path, number)
     }
     defer { nursery.remove() }
-    // Without /proc by its path: what follows finds the socket only if it is in the directory that is open.
+    // Without /proc by its path: the next step finds the socket only if it is in the directory that
+    // is open.
     let fresh = ["/proc/self/fd/\(nursery.descriptor)", nursery.path].map { "\($0)/\(name)" }
     // If this user may not give the file to the store's owner, it stays this user's.
     guard fresh.contains(where: { SocketAddress(path: $0)?.bind(listener) == true }),
@@ -181,7 +182,7 @@ extension StatusSocket {
       return unsafe left > 0 && poll(&entry, 1, Int32(clamping: left)) > 0
     }
 
-    /// What the client asks; nil if it takes too long, or asks something else.
+    /// The client's question; nil if it takes too long, or is another one.
     func question() -> RelayStatus.Question? {
       var question: [UInt8] = []
       let longest = RelayStatus.Question.longest

@@ -10,7 +10,7 @@
 #error "OpenSSL 3 is needed"
 #endif
 
-// What OpenSSL has only as macros, which Swift does not see.
+// Macros of OpenSSL as functions, because Swift does not see macros.
 
 // Permits TLS 1.2 and later, or only what the system's configuration permits if that is stricter.
 static inline int sb_tls_demand_version(SSL_CTX *context) {

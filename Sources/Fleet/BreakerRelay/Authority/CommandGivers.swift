@@ -2,10 +2,10 @@ package import ProgramKit
 package import SharedBreaker
 internal import Synchronization
 
-/// The users who have told this relay over its socket what they are about to command.
+/// The users who have announced commands to this relay over its socket.
 ///
-/// The kernel has named them, so a command that is given just after its announcement counts as theirs. If
-/// one user announces a command and another one gives it, the first one is named.
+/// The kernel has named them, so a command that is given just after its announcement counts as
+/// theirs. If one user announces a command and another one gives it, the first is named.
 package final class CommandGivers: Sendable {
   private struct Announcement {
     var user: String
@@ -41,7 +41,7 @@ package final class CommandGivers: Sendable {
   /// How long an announcement is remembered while the server takes no commands.
   package static let patience = Duration.seconds(86_400)
 
-  /// Notes what a user is about to command.
+  /// Notes a command that a user announces.
   ///
   /// If there is no room for an announcement, the command goes out without a verified user.
   package func note(_ giving: FleetGiving, by user: String, at now: ContinuousClock.Instant = .now)
@@ -68,7 +68,8 @@ package final class CommandGivers: Sendable {
     }
   }
 
-  /// The user who has announced a command, whose age is right at `now`; nil if nobody has.
+  /// The user who has announced a command, whose age is right at `now`; nil if it was not
+  /// announced.
   package func user(
     of command: FleetCommand, at now: ContinuousClock.Instant = .now
   ) -> String? {

@@ -2,12 +2,12 @@ internal import COpenSSL
 
 /// A secret with which a host signs its commands, and that no other host has.
 ///
-/// Every host can check what it signs by the key's public name. With the fleet's own key that would be
-/// impossible: whoever can check a code with it can also make one.
+/// Every host can check its signatures by the key's public name. With the fleet's own key that
+/// would be impossible: a host that can check a code with it can also make one.
 package struct CommandKey: Sendable, Hashable {
   private let secret: [UInt8]
 
-  /// What other hosts know the key by.
+  /// The public name, by which other hosts know the key.
   package let name: CommandKeyName
 
   /// Reads a secret in hexadecimal; nil if it is none.

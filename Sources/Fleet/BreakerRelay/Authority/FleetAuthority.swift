@@ -1,14 +1,14 @@
 internal import JSONText
 package import SharedBreaker
 
-/// Whose word a relay takes: what has to be signed, with which keys, and whose commands it obeys.
+/// The trust of a relay: which texts have to be signed, with which keys, and which hosts it obeys.
 package struct FleetAuthority: Sendable, Hashable {
   private let fleet: String
 
   /// The keys of the fleet, of which the first one signs; none if nothing is signed.
   private let keys: [FleetKey]
 
-  /// Whether what is not signed at all counts too, while a fleet gets its first key.
+  /// Whether unsigned texts are still accepted, during the introduction of a fleet's first key.
   package let acceptsUnsigned: Bool
 
   /// The hosts whose commands this host obeys; nil for those of every host.
@@ -32,13 +32,13 @@ package struct FleetAuthority: Sendable, Hashable {
     self.obeyed = obeyed
   }
 
-  /// Whether this host signs what it tells, and checks what others tell.
+  /// Whether this host signs its messages, and checks those of other hosts.
   package var isOn: Bool { !keys.isEmpty }
 
   /// The names of the keys, the one that signs first.
   package var keyNames: [String] { keys.map(\.id) }
 
-  /// Whose commands this host obeys, in words; nil for those of every host.
+  /// The hosts and keys that this host obeys, in words; nil for those of every host.
   package var obeyedWords: [String]? {
     guard obeyed != nil || !obeyedKeys.isEmpty else { return nil }
     return (obeyed ?? []).sorted() + obeyedKeys.map { "key \($0.short)" }
@@ -58,7 +58,7 @@ package struct FleetAuthority: Sendable, Hashable {
     return nil
   }
 
-  /// What is known of who has said something.
+  /// The proof that a relay of the fleet has written a text.
   package enum Proof: Sendable, Hashable {
     /// There is no key to check it with.
     case unchecked
@@ -89,7 +89,7 @@ extension FleetAuthority {
     return key.code(of: text(kind, values)).map { "\(key.id):\($0)" }
   }
 
-  /// Checks values that somebody has signed.
+  /// Checks the signature of values.
   package func proof(seal: String?, _ kind: SignedText.Kind, _ values: [String]) -> Proof {
     guard isOn else { return .unchecked }
     guard let seal else { return .unsigned }
@@ -100,7 +100,7 @@ extension FleetAuthority {
     return key.accepts(parts[1], of: text(kind, values)) ? .proven : .wrong
   }
 
-  /// Whether something counts that was said with this proof.
+  /// Whether a text with this proof counts.
   func accepts(_ proof: Proof) -> Bool {
     switch proof {
     case .unchecked, .proven: true
@@ -109,7 +109,7 @@ extension FleetAuthority {
     }
   }
 
-  /// Refuses what does not count.
+  /// Refuses a text that does not count.
   func demand(_ proof: Proof, from host: String? = nil) throws(Refusal) {
     guard !accepts(proof) else { return }
     throw proof == .unsigned
@@ -215,10 +215,10 @@ extension FleetAuthority {
       }
   }
 
-  /// What is known of who has given a command, and how long ago it was given.
+  /// The proof that a host has given a command, and the age of the command.
   ///
-  /// If it is signed, only that counts: what else is written beside it anybody may have changed, to
-  /// make it seem too old.
+  /// If it is signed, only the signed age counts: any writer to the server may have changed the
+  /// other one, to make the command seem too old.
   package func proof(of command: FleetCommand, at now: Int64) -> (proof: Proof, age: Duration) {
     guard isOn else { return (.unchecked, command.age) }
     var age = Duration.zero

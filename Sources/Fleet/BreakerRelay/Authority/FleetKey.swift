@@ -3,7 +3,7 @@ internal import Glibc
 internal import ProgramKit
 internal import SharedBreaker
 
-/// A secret that the relays of a fleet share; what one of them tells is signed with it.
+/// A secret that the relays of a fleet share, and sign their texts with.
 package struct FleetKey: Sendable, Hashable {
   private let secret: [UInt8]
 
@@ -23,7 +23,7 @@ package struct FleetKey: Sendable, Hashable {
     id = Digest.hexadecimal(digest.prefix(4))
   }
 
-  /// The code by which whoever has the secret recognizes a text, in hexadecimal.
+  /// The code by which a host with the secret recognizes a text, in hexadecimal.
   package func code(of text: SignedText) -> String? {
     Digest.keyed(secret, text.bytes).map { Digest.hexadecimal($0) }
   }
@@ -75,8 +75,8 @@ enum Digest {
   }
 }
 
-/// What the server keeps somewhere, as its scripts recognize it: they can tell the SHA-1 digest of
-/// anything, also of what is not text.
+/// The digest of a value on the server, by which its scripts recognize the value: they can tell the
+/// SHA-1 digest of any bytes, also of those that are not text.
 struct ServerDigest: Sendable, Hashable {
   let text: String
 
@@ -91,11 +91,11 @@ struct ServerDigest: Sendable, Hashable {
   }
 }
 
-/// What is signed: what it is about, and values in a certain order, each with its length before it.
+/// A text to sign: its kind, and values in a certain order, each with its length before it.
 ///
 /// Two different lists of values never have the same bytes.
 package struct SignedText: Sendable, Hashable {
-  /// What a text is about, so that no text can stand for one of another kind.
+  /// The kind of a text, so that none can stand for one of another kind.
   package enum Kind: String, Sendable {
     case message, command, host, breaker, refusals
   }
@@ -168,7 +168,7 @@ enum KeyFile {
     func unreadable(_ number: Int32) -> UsageError {
       UsageError("\(name) cannot be read: \(SystemError.text(number))", "check the path")
     }
-    // Opening a pipe must not wait for whoever writes to it.
+    // Opening a pipe must not wait for its writer.
     let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     guard descriptor >= 0 else { throw unreadable(errno) }
     defer { close(descriptor) }

@@ -15,7 +15,7 @@ package enum CommandText {
     return text(of: command, with: rest)
   }
 
-  /// What is signed of a command: what never changes on its way.
+  /// The signed part of a command, which never changes on its way.
   static func signedText(of command: FleetCommand) -> String { text(of: command, with: []) }
 
   private static func text(of command: FleetCommand, with rest: [JSONValue.Member]) -> String {
@@ -70,7 +70,7 @@ extension JSONFields {
     throw Refusal(.command, "the command's \(key) is not a number of milliseconds")
   }
 
-  /// What proves who has given the command, by aspect.
+  /// The proofs of the host that has given the command, by aspect.
   fileprivate func seals() -> [String: String] {
     let words = (text("seals") ?? "").split(separator: " ").map {
       $0.split(separator: "=", maxSplits: 1).map(String.init)

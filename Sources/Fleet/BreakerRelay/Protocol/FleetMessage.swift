@@ -63,7 +63,7 @@ package struct Refusal: Error, Sendable, Hashable {
     case oversized, otherVersion, unreadable, name, value, command, room
     case unsigned, forged, authority
 
-    /// Whether nobody knows who has said it, so that it may come from an attacker.
+    /// Whether its sender is not proven, so that it may come from an attacker.
     package var isUnproven: Bool { self == .unsigned || self == .forged }
   }
 
@@ -109,8 +109,9 @@ extension FleetMessage {
   ///   - fields: The fields and values of the entry.
   ///   - time: When the server received the entry.
   ///   - now: The server's time.
-  ///   - authority: Whose word counts.
-  /// - Throws: `Refusal` if this version cannot use the message, or if nobody has to believe it.
+  ///   - authority: The keys and hosts that this relay trusts.
+  /// - Throws: `Refusal` if this version cannot use the message, or if the message lacks the proof
+  ///   that it needs.
   package init(
     _ fields: RedisReply, receivedAt time: Int64, at now: Int64,
     believing authority: FleetAuthority = FleetAuthority(fleet: "")
@@ -120,7 +121,7 @@ extension FleetMessage {
     do throws(Refusal) {
       let proof = authority.proof(fields: values)
       if values["v"] == Self.version { try authority.demand(proof) }
-      // Whoever sends a message again can make it neither younger nor older.
+      // An attacker that sends a signed message again can make it neither younger nor older.
       let sent = proof == .proven ? values["t"].flatMap { ServerClock.time($0) } : nil
       try self.init(values, delay: .milliseconds(max(0, now - (sent ?? time))), at: now)
       sentAt = sent

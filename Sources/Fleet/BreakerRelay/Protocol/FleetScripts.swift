@@ -24,7 +24,7 @@ package struct FleetKeys: Sendable, Hashable {
   /// Which breakers are open on which hosts.
   package var evidence: String { prefix + "evidence" }
 
-  /// The same with what proves it, in a fleet with a key.
+  /// The evidence with its proofs, in a fleet with a key.
   package var sealed: String { prefix + "sealed" }
 
   /// When each host was last seen, in milliseconds of the server's clock.

@@ -19,10 +19,10 @@ package struct FleetState: Sendable {
   package private(set) var evidence: [(name: String, host: String, FleetView.Evidence)] = []
   package private(set) var refusals: [Refusal] = []
 
-  /// The digests of what the server keeps in the places of commands, but nobody has to believe.
+  /// The digests of values on the server that stand in the places of commands without proof.
   package private(set) var replaceable: [CommandPlace: String] = [:]
 
-  /// Whose word counts.
+  /// The keys and hosts that this relay trusts.
   private let authority: FleetAuthority
 
   /// This host, which signs its commands again if the fleet has another key.
@@ -45,7 +45,7 @@ package struct FleetState: Sendable {
   /// Evidence that has been out of date for a while, as fields and values; its hosts may be gone.
   package private(set) var pastEvidence: [RedisReply] = []
 
-  /// The same with seals.
+  /// Sealed evidence that has been out of date for a while.
   package private(set) var pastSealed: [RedisReply] = []
 
   /// The commands that read where the stream is, to be sent between MULTI and EXEC.
@@ -162,7 +162,7 @@ package struct FleetState: Sendable {
       if pastEvidence.count < FleetView.room { pastEvidence += [field, value] }
       return
     }
-    // With a key, only what is in the other hash counts; both have what this relay has told.
+    // With a key, only evidence in the other hash counts; relays with a key write to both.
     guard authority.accepts(authority.isOn ? .unsigned : .unchecked) else { return }
     try add(found)
   }
@@ -172,7 +172,7 @@ package struct FleetState: Sendable {
     guard parts.count == 6, var found = Self.evidence(field, parts.prefix(3)),
       let sent = ServerClock.time(parts[3]), let length = ServerClock.time(parts[4])
     else { throw Self.unreadable("evidence") }
-    // Whoever puts an old value back cannot make it younger.
+    // An attacker that puts an old value back cannot make it younger.
     found.piece.until = min(found.piece.until, sent + length)
     guard found.piece.until > now - 60_000 else {
       if pastSealed.count < FleetView.room { pastSealed += [field, value] }
@@ -208,7 +208,7 @@ package struct FleetState: Sendable {
   }
 }
 
-/// What a host and the server have to tell each other after a disconnection.
+/// Commands that a host and the server have to tell each other after a disconnection.
 extension FleetState {
   /// The commands that this host has not heard yet, in the order in which they were given.
   ///
@@ -222,7 +222,7 @@ extension FleetState {
 
   /// The commands of this host that the server does not have.
   ///
-  /// Those of other hosts are among them only if this host can prove who has given them.
+  /// Commands of other hosts are among them only if this host can prove which host has given them.
   package func lost(knowing own: [FleetCommand]) -> [FleetCommand] {
     own.filter { command in
       guard command.host == host || authority.accepts(authority.proof(of: command, at: now).proof)
@@ -247,7 +247,7 @@ extension FleetState {
   }
 }
 
-/// What the server keeps of a command, as far as it tells commands apart.
+/// The server's copy of a command, as far as it tells commands apart.
 struct KeptCommand: Sendable, Hashable {
   var stamp: Int64
   var host: String
@@ -255,7 +255,7 @@ struct KeptCommand: Sendable, Hashable {
   /// The number of its message; nil if an earlier relay has told it.
   var number: Int64?
 
-  /// Reads what the server keeps; nil if there is nothing, or it makes no sense.
+  /// Reads the server's copy; nil if there is none, or it makes no sense.
   init?(_ text: String?) {
     let parts = text?.split(separator: " ", maxSplits: 3) ?? []
     guard parts.count == 4, let stamp = Int64(parts[0]),
@@ -267,7 +267,7 @@ struct KeptCommand: Sendable, Hashable {
     number = fields?.number("n").flatMap { $0 > 0 ? $0 : nil }
   }
 
-  /// Whether what the server keeps in a place is a command that its host has given.
+  /// Whether the server's text in a place is a command that its host has given.
   static func isProven(
     _ text: String, at place: FleetState.CommandPlace, now: Int64, to authority: FleetAuthority
   ) -> Bool {

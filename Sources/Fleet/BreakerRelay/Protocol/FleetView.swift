@@ -1,6 +1,6 @@
 package import SharedBreaker
 
-/// What a host knows about breakers on other hosts, and what follows from it.
+/// A host's knowledge of breakers on other hosts, and the conclusions from it.
 ///
 /// Times are milliseconds of the server's clock.
 package struct FleetView: Sendable {
@@ -52,7 +52,7 @@ package struct FleetView: Sendable {
   }
 }
 
-/// What other hosts tell.
+/// News from other hosts.
 extension FleetView {
   /// Adds evidence that the server keeps.
   ///
@@ -114,7 +114,7 @@ extension FleetView {
 
   /// Whether a signed message was overtaken by another one of its host, or comes far too late.
   ///
-  /// Somebody may have sent it again. What a host has said last holds, so this one would be wrong.
+  /// An attacker may have sent it again. Only the latest message of a host holds.
   private mutating func isStale(_ message: FleetMessage, at now: Int64) -> Bool {
     guard let sent = message.sentAt else { return false }
     if case .open = message.content {} else if now - sent > Self.longestWay { return true }
@@ -157,12 +157,12 @@ extension FleetView {
   }
 }
 
-/// What this host tells.
+/// Messages of this host.
 extension FleetView {
-  /// What to tell about a breaker of this host whose state has changed; nil for nothing.
+  /// The message about a breaker of this host whose state has changed; nil for none.
   ///
-  /// A host says nothing that others already know, so that an outage of the whole fleet costs about as
-  /// many messages as the quorum has hosts.
+  /// A host does not repeat what others already know, so that an outage of the whole fleet costs
+  /// about as many messages as the quorum has hosts.
   package func content(
     for change: LocalChange, of snapshot: BreakerSnapshot?, named name: String, at now: Int64
   ) -> FleetMessage.Content? {
@@ -190,10 +190,10 @@ extension FleetView {
     max(snapshot?.generation ?? 0, told[name]?.generation ?? 0)
   }
 
-  /// What to repeat after an outdated message from this host; nil if the server is up to date.
+  /// The message to repeat after an outdated one from this host; nil if the server is up to date.
   ///
-  /// A connection that the relay has given up may still deliver what it had sent, after messages of the
-  /// next connection. The message is the last one of this host about the breaker.
+  /// A connection that the relay has given up may still deliver messages after those of the next
+  /// connection. The message is the last one of this host about the breaker.
   package func correction(of message: FleetMessage, at now: Int64) -> FleetMessage.Content? {
     switch (message.content, told[message.name]) {
     case (.open, nil): return .closed
@@ -220,7 +220,7 @@ extension FleetView {
 package enum LocalChange: Sendable, Hashable {
   case opened, recovered, closed
 
-  /// What an entry of the history means for the fleet; nil if nothing.
+  /// The change that an entry of the history means for the fleet; nil if it means none.
   package init?(_ entry: HistoryEntry) {
     switch (entry.change, entry.change.stateAfter) {
     case (.transition(from: .halfOpen, to: .closed), _):

@@ -1,7 +1,7 @@
 internal import JSONText
 package import SharedBreaker
 
-/// What a host says about itself on the server, as JSON text.
+/// A host's description of itself on the server, as JSON text.
 package struct HostText: Sendable, Hashable {
   package var lineage: String
 
@@ -12,7 +12,7 @@ package struct HostText: Sendable, Hashable {
   /// By how many milliseconds the clock of the host is ahead of the server's; nil if that is unknown.
   package var skew: Int64?
 
-  /// How far the host has carried out what the stream says; nil until it has read the state.
+  /// How far the host has carried out the stream; nil until it has read the state.
   package var position: FleetPosition?
 
   /// When it is sent, in milliseconds of the server's clock; nil if it is not signed.
@@ -65,7 +65,7 @@ package struct HostText: Sendable, Hashable {
   }
 }
 
-/// What is known of a host from its description, which another version may have written.
+/// A host's description as it is read; another version may have written it.
 package struct HostDescription: Sendable, Hashable {
   package var lineage: String?
   package var skew: Int64?
@@ -73,11 +73,11 @@ package struct HostDescription: Sendable, Hashable {
   /// Whether the host tells how far it has read.
   package var confirms: Bool
 
-  /// The epoch and the number up to which it has carried out what the stream says.
+  /// The epoch and the number up to which it has carried out the stream.
   package var epoch: String?
   package var number: Int64?
 
-  /// What proves that the host has written it.
+  /// The proof that the host has written it.
   package var proof: FleetAuthority.Proof
 
   /// The versions of the relay and of the protocol that it speaks; nil if it does not tell.
@@ -144,7 +144,7 @@ package struct HostDescription: Sendable, Hashable {
 
   /// Whether the host has read a message of an epoch.
   ///
-  /// A signed description that is older than the command is one that somebody has put back.
+  /// If a signed description is older than the command, an attacker has put it back.
   package func hasRead(_ message: Int64, of epoch: String, since given: Int64 = 0) -> Bool {
     guard confirms, self.epoch == epoch, let number else { return false }
     if proof == .proven, (sentAt ?? 0) < given { return false }

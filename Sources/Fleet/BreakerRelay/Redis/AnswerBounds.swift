@@ -11,7 +11,7 @@ enum AnswerBounds {
   /// How many bytes of an answer may have arrived before it is complete.
   static let mostBytes = 128 << 20
 
-  /// What makes the objects of answers: the library's own functions, and those within the bounds.
+  /// Functions that make the objects of answers: the library's own, and those within the bounds.
   @safe private struct Makers: @unchecked Sendable {
     let usual: UnsafeMutablePointer<redisReplyObjectFunctions>
     let bounded: UnsafeMutablePointer<redisReplyObjectFunctions>
@@ -33,7 +33,7 @@ enum AnswerBounds {
     return unsafe Makers(usual: usual, bounded: bounded)
   }()
 
-  /// Bounds what a connection's reader makes; `left` counts down the elements of an answer.
+  /// Bounds the answers of a connection's reader; `left` counts down the elements of an answer.
   ///
   /// - Returns: False if no memory is left.
   static func bound(

@@ -8,7 +8,7 @@ internal import Synchronization
 /// The system's own lookup has no limit: it can take minutes if the name servers do not answer. So each
 /// lookup runs in a thread of its own. If its answer comes too late, the next question gets it.
 package final class HostLookup: Sendable {
-  /// What the system's lookup says: addresses as numbers, or why there are none.
+  /// The answer of the system's lookup: addresses as numbers, or why there are none.
   package typealias Answer = Result<[String], RedisError>
 
   /// The lookup of this process.
@@ -16,7 +16,7 @@ package final class HostLookup: Sendable {
 
   private let resolve: @Sendable (String) -> Answer
 
-  /// The lookups that nobody has taken the answer of yet; at most one for each name.
+  /// The lookups whose answers have not been taken yet; at most one for each name.
   private let lookups = Mutex<[String: Lookup]>([:])
 
   /// Creates a lookup that asks a function, which may take as long as it likes.

@@ -17,7 +17,7 @@ internal import SharedBreaker
   /// How many elements the answer that is being read may still have.
   private let elementsLeft: UnsafeMutablePointer<Int>
 
-  /// What has not gone out yet.
+  /// Bytes that have not gone out yet.
   private var outgoing: [UInt8] = []
 
   /// Where bytes arrive; a record of TLS has no more.
@@ -29,13 +29,13 @@ internal import SharedBreaker
   /// How many reads, of at most 16 KiB each, an answer may take.
   private static let mostReads = 16_384
 
-  /// What to wait for with `poll` before something can be read.
+  /// The event of `poll` before which nothing can be read.
   package private(set) var awaited = POLLIN
 
   /// The descriptor of the connection, to wait for answers with `poll`.
   package var descriptor: Int32 { transport.descriptor }
 
-  /// What is known of the encryption; nil if there is none.
+  /// The encryption in words; nil if there is none.
   package var encryption: String? { transport.encryption }
 
   /// Connects, and logs in if the address has a password.
@@ -71,7 +71,7 @@ internal import SharedBreaker
   /// - Parameters:
   ///   - address: The address.
   ///   - patience: How long to wait for the server in each step.
-  ///   - favourite: What to try before the sentinels are asked.
+  ///   - favourite: The server to try before the sentinels are asked.
   /// - Returns: A connection, of which only sentinels make sure that it is to a primary.
   /// - Throws: `RedisError`, also if the sentinels name no server that is a primary.
   package static func primary(
@@ -168,7 +168,7 @@ extension RedisConnection {
     try flush(by: ContinuousClock.now + patience)
   }
 
-  /// Reads what has arrived without waiting, and returns the answers that are complete.
+  /// Reads without waiting, and returns the answers that are complete.
   package func answers() throws(RedisError) -> [RedisReply] {
     try fill()
     var answers: [RedisReply] = []
@@ -199,7 +199,7 @@ extension RedisConnection {
     outgoing.removeAll(keepingCapacity: written <= 65_536)
   }
 
-  /// Reads what has arrived, if anything has.
+  /// Reads the bytes that have arrived, if there are any.
   private func fill() throws(RedisError) {
     repeat {
       reads += 1
@@ -297,9 +297,9 @@ package enum RedisReply: Sendable, Hashable {
   }
 }
 
-/// Why a Redis server did not do what the relay asked.
+/// Why a Redis server did not carry out a request.
 ///
-/// The description is one line: what failed, why, and what to do if there is something to do.
+/// The description is one line: the action that failed, the cause, and the remedy if there is one.
 package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
   package var description: String
 
@@ -340,7 +340,7 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     )
   }
 
-  /// What the server's answers mean for a relay, by their first word.
+  /// The meanings of the server's answers for a relay, by their first word.
   private static let meanings: [Substring: String] = [
     "OOM": "its memory is full: raise its maxmemory, or free some",
     "READONLY": "it is a read-only replica: give --redis the address of the primary",

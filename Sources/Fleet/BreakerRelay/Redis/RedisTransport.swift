@@ -3,7 +3,7 @@ internal import Glibc
 internal import ProgramKit
 internal import SharedBreaker
 
-/// What a step of reading or writing has done.
+/// The result of a step of reading or writing.
 enum TransportStep {
   /// So many bytes were moved.
   case moved(Int)
@@ -21,7 +21,7 @@ enum TransportStep {
 
   private var session: TLSSession?
 
-  /// Connects to a server; what it says first has not been read yet.
+  /// Connects to a server; its first words have not been read yet.
   ///
   /// - Parameters:
   ///   - address: The server.
@@ -51,13 +51,13 @@ enum TransportStep {
     close(descriptor)
   }
 
-  /// What `--check` says of the encryption; nil if there is none.
+  /// The encryption in words, for `--check`; nil if there is none.
   var encryption: String? { session?.summary }
 
   /// Whether `poll` may wait although bytes have arrived.
   var hasUnread: Bool { session?.hasUnread ?? false }
 
-  /// Reads what has arrived, as far as there is room.
+  /// Reads the bytes that have arrived, as far as there is room.
   func read(into buffer: inout [UInt8]) throws(RedisError) -> TransportStep {
     if let session { return try session.read(into: &buffer) }
     let count = unsafe buffer.withUnsafeMutableBytes {

@@ -15,7 +15,7 @@ final class SentinelWatch: Sendable {
     /// The primary of the session that is under way.
     var current: Sentinels.Member?
 
-    /// What most sentinels have named when they last named another one than that of the session.
+    /// The primary that most sentinels named when they last named another one than the session's.
     var favourite: Sentinels.Member?
   }
 
@@ -50,8 +50,8 @@ final class SentinelWatch: Sendable {
     self.report = report
   }
 
-  /// What to connect to before the sentinels are asked; only once, because they may name yet another
-  /// primary by the next time.
+  /// The primary to try before the sentinels are asked; only once, because they may name yet
+  /// another one by the next time.
   func takeFavourite() -> Sentinels.Member? {
     state.withLock { state in
       defer { state.favourite = nil }
@@ -84,7 +84,7 @@ final class SentinelWatch: Sendable {
       for index in contacts.indices where !stop.isRaised {
         if let primary = contacts[index].ask(sentinels, tls: address.tls) { named.append(primary) }
       }
-      // Those that are left alone for a moment count as silent.
+      // Sentinels that are left alone for a moment count as silent.
       if named.isEmpty != hasSaid, !stop.isRaised {
         hasSaid = named.isEmpty
         report(

@@ -22,7 +22,7 @@ package struct Sentinels: Sendable, Hashable {
 
   package var members: [Member]
 
-  /// What the sentinels call the primary.
+  /// The sentinels' name for the primary.
   package var name: String
 
   /// The user and the password of the sentinels, which need not be those of the primary.
@@ -84,7 +84,7 @@ extension Sentinels {
     }
   }
 
-  /// What a server's error means if the server is a sentinel.
+  /// The meaning of an error if the server is a sentinel.
   private static func words(for error: RedisError) -> String {
     error == RedisError(answer: "NOAUTH")
       ? "it wants a password: use --sentinel-password-file or $SHARED_BREAKER_REDIS_SENTINEL_PASSWORD"
@@ -93,13 +93,13 @@ extension Sentinels {
 
   /// Connects to the primary, which must say that it is one.
   ///
-  /// The sentinels are asked in turn. What one names may be out of date, so the next is asked if it is
-  /// no primary.
+  /// The sentinels are asked in turn. The answer of one may be out of date, so the next is asked if
+  /// it names no primary.
   ///
   /// - Parameters:
   ///   - address: The address that names these sentinels.
   ///   - patience: How long to wait for the primary in each step.
-  ///   - favourite: What most sentinels have named last, which is tried first.
+  ///   - favourite: The server that most sentinels have named last, which is tried first.
   /// - Returns: A connection to the primary.
   /// - Throws: `RedisError` if no sentinel names a server that can be used.
   func connect(
@@ -127,7 +127,7 @@ extension Sentinels {
         silence = silence ?? error
       }
     }
-    // What the sentinels say is of more use than that one of them says nothing.
+    // The problem of a primary is of more use than that a sentinel says nothing.
     throw problem ?? silence ?? RedisError("no sentinel is given: name one")
   }
 
@@ -150,7 +150,7 @@ extension Sentinels {
 
   /// The server that more sentinels name than another one; nil if that is the one in use.
   ///
-  /// Those that were cut off, or have not heard of a failover yet, name the primary of before.
+  /// Sentinels that were cut off, or have not heard of a failover yet, name the primary of before.
   package static func better(than current: Member, _ named: [Member]) -> Member? {
     var votes: [Member: Int] = [:]
     for member in named { votes[member, default: 0] += 1 }
@@ -163,7 +163,7 @@ extension Sentinels {
   }
 }
 
-/// What a server says that it is.
+/// The role of a server, as it says itself.
 enum ServerRole {
   case primary, replica, sentinel
 

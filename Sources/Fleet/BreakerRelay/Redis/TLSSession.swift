@@ -3,7 +3,7 @@ internal import Glibc
 internal import ProgramKit
 internal import SharedBreaker
 
-/// The files by which a server and this host prove to each other who they are.
+/// The files by which a server and this host prove their names to each other.
 ///
 /// A server always has to prove it; nothing here can change that.
 package struct RedisTLS: Sendable, Hashable {
@@ -74,12 +74,13 @@ package struct RedisTLS: Sendable, Hashable {
 
   /// Goes on with the handshake.
   ///
-  /// - Returns: What to wait for before the next step; nil once the server has proved who it is.
+  /// - Returns: The event to wait for before the next step; nil once the server has proved who it
+  ///   is.
   func shakeHands() throws(RedisError) -> Int32? {
     Self.forgetErrors()
     let code = unsafe SSL_do_handshake(session)
     guard code == 1 else { return try wanted(after: code) }
-    // The handshake itself fails otherwise. A connection that nobody has checked must not be used.
+    // The handshake itself fails otherwise. An unchecked connection must not be used.
     guard unsafe SSL_get_verify_result(session) == Int(X509_V_OK),
       unsafe SSL_get0_peer_certificate(session) != nil
     else { throw RedisError("it has not proved its name '\(OutsideText.quoted(host))'") }
@@ -112,7 +113,7 @@ package struct RedisTLS: Sendable, Hashable {
     }
   }
 
-  /// Whether bytes have been decrypted that nobody has read; `poll` knows nothing of them.
+  /// Whether bytes have been decrypted but not read; `poll` knows nothing of them.
   var hasUnread: Bool { unsafe SSL_pending(session) > 0 }
 
   /// The version of the protocol, and for how many days the server's certificate is still valid.
@@ -131,7 +132,7 @@ package struct RedisTLS: Sendable, Hashable {
 extension TLSSession {
   private static let noMemory = RedisError("no memory is left for a connection")
 
-  /// Makes what connections are made from; the caller frees it.
+  /// Makes the context for connections; the caller frees it.
   private static func context(_ tls: RedisTLS) throws(RedisError) -> OpaquePointer {
     forgetErrors()
     guard let context = unsafe SSL_CTX_new(TLS_client_method()) else { throw noMemory }
@@ -141,7 +142,7 @@ extension TLSSession {
       guard unsafe sb_tls_demand_version(context) == 1 else {
         throw RedisError("the system's configuration of OpenSSL permits no TLS: change it")
       }
-      // Nobody is there who could type a passphrase.
+      // A relay has no user who could type a passphrase.
       unsafe SSL_CTX_set_default_passwd_cb(context) { _, _, _, _ in 0 }
       unsafe try trust(tls.authorities, in: context)
       if let certificate = tls.certificate, let key = tls.key {
@@ -209,16 +210,16 @@ extension TLSSession {
     return unsafe SSL_set1_host(session, name) == 1 && sb_tls_name_server(session, name) == 1
   }
 
-  /// Makes what is wrong with the next step be of that step.
+  /// Forgets earlier errors, so that the next step finds only its own.
   private static func forgetErrors() {
     ERR_clear_error()
     errno = 0
   }
 }
 
-/// What has failed.
+/// Errors of OpenSSL.
 extension TLSSession {
-  /// What OpenSSL waits for after a step that did not succeed.
+  /// The event that OpenSSL waits for after a step that did not succeed.
   ///
   /// - Throws: `RedisError` if it cannot go on.
   private func wanted(after code: Int32) throws(RedisError) -> Int32 {
@@ -278,7 +279,7 @@ extension TLSSession {
     }
   }
 
-  /// What OpenSSL's reasons mean for a relay.
+  /// The meanings of OpenSSL's reasons for a relay.
   private static let meanings: [(reason: Int32, words: String)] = [
     (SSL_R_UNEXPECTED_EOF_WHILE_READING, RedisError.closed.description),
     (SSL_R_WRONG_VERSION_NUMBER, noTLS),
