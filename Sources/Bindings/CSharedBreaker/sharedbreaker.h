@@ -98,7 +98,7 @@ extern "C" {
 /* An unknown duration. */
 #define SB_UNKNOWN (-1)
 
-/* What functions return. */
+/* The results of functions. */
 enum sb_code {
   /* It is done; the call is permitted; the outcome counts. */
   SB_OK = 0,
@@ -250,7 +250,7 @@ enum sb_mode {
   SB_OBSERVE = 3
 };
 
-/* What rejects a call. */
+/* The cause of a rejection. */
 enum sb_cause {
   /* The breaker is not closed, or its mode says so. */
   SB_CAUSE_OPEN = 0,
@@ -258,9 +258,9 @@ enum sb_cause {
   SB_CAUSE_BUSY = 1
 };
 
-/* What sb_enter() does while the store cannot be used. */
+/* How sb_enter() decides while the store cannot be used. */
 enum sb_store_failure {
-  /* For a breaker: what its store's options say. For a store: SB_ALONE. */
+  /* For a breaker: as its store's options say. For a store: SB_ALONE. */
   SB_STORE_DEFAULT = 0,
   /* Use a breaker of this process alone, which starts from the last known shared state. */
   SB_ALONE = 1,
@@ -272,7 +272,7 @@ enum sb_store_failure {
   SB_FAIL = 4
 };
 
-/* What a permit is for. */
+/* The purpose of a permit. */
 enum sb_permit_kind {
   /* An ordinary call. */
   SB_NORMAL = 1,
@@ -324,11 +324,11 @@ typedef struct sb_rejection {
 
 #define SB_REJECTION_INIT {sizeof(sb_rejection), 0, 0, 0, 0, {0}, 0, 0}
 
-/* What else is known about how a call went. */
+/* Further facts about how a call went. */
 typedef struct sb_details {
   uint32_t size;
   uint32_t reserved;
-  /* What went wrong, for people to read; at most 1 KiB of it is kept. NULL if there is nothing. A text
+  /* A description of the error, for people to read; at most 1 KiB of it is kept. NULL if there is none. A text
    * that is not UTF-8 is repaired, because a report is never lost over its words. */
   const char *error;
   int64_t error_length;
@@ -369,14 +369,14 @@ typedef struct sb_options {
  * in memory, and serves any number of calls, one after another. */
 typedef struct sb_error {
   uint32_t size;
-  /* What the latest failed call with this struct returned (enum sb_code); 0 if none has failed. */
+  /* The result of the latest failed call with this struct (enum sb_code); 0 if none has failed. */
   int32_t code;
   /* The sb_store, sb_breaker, sb_news, sb_hook or sb_turn that functions use if they are given this struct in its
    * place. */
   void *handle;
   /* The bytes of `text`. */
   int64_t text_length;
-  /* What went wrong, why, and what to do, in one line that ends with a zero byte. */
+  /* The error, its cause and the remedy, in one line that ends with a zero byte. */
   char text[1032];
 } sb_error;
 
@@ -404,7 +404,7 @@ int sb_abi_version(void);
 /* Returns the version of the SQLite that the library runs with. */
 const char *sb_sqlite_version(void);
 
-/* Returns what a code means, in a few words. It never returns NULL. */
+/* Returns the meaning of a code, in a few words. It never returns NULL. */
 const char *sb_code_text(int code);
 
 /* Returns what went wrong, why, and what to do, in one line, for the latest call in this thread that
@@ -472,8 +472,7 @@ int sb_connect(sb_store *store, uint32_t flags);
  * Call it before the process pauses its calls for long, or ends without sb_close(), as by _exit(2). The
  * child of a fork flushes what it has counted itself, and leaves what it inherited to its parent.
  *
- * Errors: SB_ERR_ARGUMENT, SB_ERR_CLOSED, and the store's. What was not written is kept for the next
- * attempt. */
+ * Errors: SB_ERR_ARGUMENT, SB_ERR_CLOSED, and the store's. The rest is kept for the next attempt. */
 int sb_flush(sb_store *store);
 
 /* Writes what this process has not written yet, closes the file, and frees the store. It first waits until
@@ -500,7 +499,7 @@ int sb_path(sb_store *store, char **path, int64_t *length);
  * thread, and in the child of a fork. It uses descriptors and memory once.
  *
  * path     As for sb_open(). The directory and the environment of now count.
- * options  As for sb_open(). Those of the first call for a path hold; later ones are only checked.
+ * options  As for sb_open(). The options of the first call for a path hold; later ones are only checked.
  * store    Receives the store; NULL after an error. sb_close() refuses to close it (SB_ERR_ARGUMENT).
  * error    Receives the words of an error; may be NULL.
  *
@@ -552,12 +551,12 @@ int sb_shared_breaker(const char *path, int64_t path_length, const sb_options *o
                       int64_t policy_length, sb_breaker **breaker, sb_error *error);
 
 /* Gets the same breaker for calls that take several units of `max-concurrent`, or that can wait, such as
- * jobs that need half of a GPU, or that nobody waits for:
+ * jobs that need half of a GPU, or that no user waits for:
  *
  *     sb_breaker_claiming(gpu, 2, SB_BACKGROUND, &training);
  *     sb_enter(training, &permit, &rejection, 0);
  *
- * A heavy call begins when there is room for all of its units, and nobody who comes later overtakes it. One that
+ * A heavy call begins when there is room for all of its units, and no later caller overtakes it. One that
  * asks for more than the limit takes all of it. Without a limit these calls are like all others.
  *
  * units     How many units each call takes, 1 or more.
@@ -635,7 +634,8 @@ int sb_leave(sb_breaker *breaker, sb_permit *permit, int outcome, const sb_detai
  *     }
  *
  * However many calls of a process wait, one thread of the library does so for all of them. It blocks all signals,
- * begins with the first of them and ends after the last. Nothing polls: whoever gives room back wakes it.
+ * begins with the first of them and ends after the last. Nothing polls: the process that gives
+ * room back wakes it.
  */
 
 /* Asks for the right to make one call, as sb_enter_inside() does, and for a turn if there is no room.
@@ -679,9 +679,9 @@ int sb_turn_is_ready(sb_turn *turn);
  * closed. It stays open until sb_turn_free(). Only the library reads from it and closes it. */
 int sb_turn_descriptor(sb_turn *turn);
 
-/* Finds out what has become of a turn, and makes a descriptor of its own unreadable again. It never waits for the turn.
+/* Looks whether a turn has come, and makes a descriptor of its own unreadable again. It never waits for the turn.
  *
- * When the turn has come, its room is taken already. So take it soon, or free the turn: nobody else has the room
+ * When the turn has come, its room is taken already. So take it soon, or free the turn: no other call has the room
  * meanwhile.
  *
  * permit, rejection  As for sb_enter().
@@ -714,8 +714,8 @@ int sb_rejection_text(sb_breaker *breaker, const sb_rejection *rejection, char *
  * breaker would wait for its own caller. If the library knows of the outer one, the inner one uses its room, and
  * gives nothing back. There are three ways to let it know:
  *
- * - In a thread: SB_SURROUND. What the thread enters from then on is inside of the call, until its permit is
- *   given back. A thread that has several calls under way at once, such as that of an event loop, does not give
+ * - In a thread: SB_SURROUND. Calls that the thread enters from then on are inside of the call, until its permit
+ *   is given back. A thread that has several calls under way at once, such as that of an event loop, does not give
  *   this flag, because they are beside each other, and each of them counts.
  * - In a runtime whose tasks share threads, or move between them: sb_permit_room() and sb_enter_inside(). Keep
  *   the room where a task and those that it starts find it.
@@ -752,8 +752,8 @@ int sb_environment(sb_store *store, const uint64_t *rooms, int32_t count, char *
  * PERMITS FOR OTHER PROCESSES
  *
  * A token is a permit as text, without spaces and at most 1,024 bytes long, with which any process of
- * the host can report how the call went. The token of a probe can be used once. That of an ordinary
- * call is recorded nowhere, and counts each time it is used. A token takes no room under
+ * the host can report how the call went. The token of a probe can be used once. The token of an
+ * ordinary call is recorded nowhere, and counts each time it is used. A token takes no room under
  * `max-concurrent`. Tokens need the store: while it cannot be used, these functions return its error.
  */
 
@@ -849,7 +849,7 @@ int sb_history(sb_store *store, const char *name, int64_t name_length, int64_t a
  * again, which only sb_news_take() notices.
  */
 
-/* Begins to listen. What happens from now on is news. */
+/* Begins to listen. Entries from now on are news. */
 int sb_news_open(sb_store *store, sb_news **news);
 
 /* Returns the descriptor to poll for reading; -1 if there is none, such as in the child of a fork. It
@@ -923,7 +923,7 @@ int sb_hook_open(sb_store *store, const char *hook_name, int64_t hook_name_lengt
  * SB_ERR_HOOK if you have yet to say what became of the last entry, and the store's. */
 int sb_hook_take(sb_hook *hook, char **entry, int64_t *length, int64_t *wait_ns);
 
-/* Says what became of the entry (enum sb_hook_result). It never reads or writes the file: the next
+/* Tells the result for the entry (enum sb_hook_result). It never reads or writes the file: the next
  * sb_hook_take() writes what you said. If another process has taken the entry over meanwhile, that changes
  * nothing.
  *

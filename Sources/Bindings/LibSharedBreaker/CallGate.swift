@@ -63,7 +63,7 @@ final class CallGate: @unchecked Sendable {
     return try body()
   }
 
-  /// Runs a body in which a call that is inside sleeps, for as long as others please.
+  /// Runs a body in which a call that is inside sleeps, perhaps for long.
   ///
   /// Forks and closing stores need not wait for it: a thread that sleeps in the kernel holds no lock of
   /// Swift's runtime. It goes on when they are done.

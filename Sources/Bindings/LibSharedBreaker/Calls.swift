@@ -196,7 +196,7 @@ func enterWithCare(
   }
 }
 
-/// What the caller of a function passes that enters a call.
+/// The arguments of a function that enters a call.
 @safe struct EnteringCall {
   private let permit: UnsafeMutablePointer<sb_permit>
   private let rejection: UnsafeMutablePointer<sb_rejection>?

@@ -4,7 +4,7 @@ internal import CSharedBreaker
 internal import Glibc
 internal import SharedBreaker
 
-/// Why a function of the C library did not do what it was asked: a code and its words.
+/// Why a function of the C library failed: a code and its words.
 struct Failure: Error {
   let code: sb_code
   let text: String
@@ -59,14 +59,14 @@ extension StoreError.Kind {
   }
 }
 
-/// Throws a failure for what a store throws.
+/// Turns an error of a store into a failure.
 func throwingFailures<Answer>(
   _ body: () throws(StoreError) -> Answer
 ) throws(Failure) -> Answer {
   do throws(StoreError) { return try body() } catch { throw Failure(error) }
 }
 
-/// Throws a failure for what a breaker throws.
+/// Turns an error of a breaker into a failure.
 func throwingFailures<Answer>(
   ofBreaker body: () throws(BreakerError) -> Answer
 ) throws(Failure) -> Answer {
@@ -107,7 +107,7 @@ func told(_ failure: Failure, to place: ErrorPlace?) -> CInt {
 
   /// The place at a pointer that a caller passed as a handle; nil if there is none.
   ///
-  /// What a handle points to begins with a mark, which is never the size of an `sb_error`.
+  /// Behind a handle is a mark, which is never the size of an `sb_error`.
   static func at(_ pointer: OpaquePointer?) -> ErrorPlace? {
     guard let place = unsafe UnsafeMutablePointer<sb_error>(pointer) else { return nil }
     return unsafe ErrorPlace(place)
@@ -119,7 +119,7 @@ func told(_ failure: Failure, to place: ErrorPlace?) -> CInt {
     unsafe self.place = place
   }
 
-  /// Checks what a caller passes as a place; NULL is fine.
+  /// Checks a place that a caller passes; NULL is fine.
   static func check(_ place: UnsafeMutablePointer<sb_error>?) throws(Failure) {
     if let size = unsafe place?.pointee.size {
       try unsafe Given.size(size, MemoryLayout<sb_error>.size, "error")
@@ -135,7 +135,7 @@ func told(_ failure: Failure, to place: ErrorPlace?) -> CInt {
     return unsafe at(handle) == nil ? handle : nil
   }
 
-  /// Keeps the words of what a call in this thread has just answered, if that is an error.
+  /// Keeps the words of the code that a call in this thread has just answered, if it is an error.
   func keeping(_ code: CInt) -> CInt {
     if code < 0 {
       keep(Failure(sb_code(rawValue: code), unsafe String(cString: ErrorText.current)))
@@ -193,7 +193,7 @@ enum ErrorText {
   }
 }
 
-/// What each code means, in a few words.
+/// The meaning of each code, in a few words.
 enum CodeText {
   static func of(_ code: sb_code) -> StaticString {
     switch code {

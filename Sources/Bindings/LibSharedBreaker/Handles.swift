@@ -17,7 +17,8 @@ final class ClosableStore: Sendable {
 
   /// Whether uses are refused; healthy calls ask too.
   ///
-  /// Otherwise they would go on while the store is being closed, because what they know is current.
+  /// Otherwise they would go on while the store is being closed, because their knowledge is
+  /// current.
   var isClosed: Bool { closed.load(ordering: .relaxed) }
 
   /// The store, if it was not closed.
@@ -59,7 +60,7 @@ final class ClosableStore: Sendable {
   }
 }
 
-/// What the pointer to a breaker points to; healthy calls read most of it.
+/// The memory behind the pointer to a breaker; healthy calls read most of it.
 @safe struct BreakerHandle {
   private var mark = Self.mark
 
@@ -152,7 +153,7 @@ struct BreakerClaim: Hashable {
   var isInBackground: Bool
 }
 
-/// What the pointer to a store, news or a hook points to.
+/// The memory behind the pointer to a store, news, a hook or a turn.
 @safe struct Handle {
   private var mark: UInt64
   private let object: Unmanaged<AnyObject>

@@ -3,8 +3,8 @@ internal import SharedBreaker
 
 // Calls under a limit that find a free slot, and calls that must be under none.
 //
-// The former do not pass the gate that keeps forks away, because they take no lock; what Swift makes when
-// it is first used is made before (`ThreadCalls.prepare`).
+// The former do not pass the gate that keeps forks away, because they take no lock; Swift's globals
+// are made before (`ThreadCalls.prepare`).
 
 @c @implementation
 package func sb_enter_inside(
@@ -30,7 +30,7 @@ package func sb_enter_inside(
 ///   - handle: The breaker.
 ///   - room: The room of a call that surrounds this one; 0 if the caller names none.
 ///   - permit: Receives the permit.
-///   - flags: Those of `sb_enter`. Everything that the caller passes has been checked.
+///   - flags: As for `sb_enter`. Everything that the caller passes has been checked.
 /// - Returns: Whether the call is permitted.
 @inline(__always)
 func enterWithinLimit(

@@ -28,8 +28,8 @@ enum ThreadCalls {
   /// Whether any thread has ever been inside of a call: most programs never ask for it.
   private static let areUsed = Atomic(false)
 
-  /// Makes the key, and what Swift would make when the first call under a limit uses it, because a child
-  /// that is forked meanwhile could not.
+  /// Makes the key, and the globals that Swift would make at the first call under a limit, because
+  /// a child that is forked meanwhile could not.
   static func prepare() {
     if add(0) { remove(0) }
     areUsed.store(false, ordering: .relaxed)
@@ -38,9 +38,9 @@ enum ThreadCalls {
 
   static var rooms: [UInt64] { unsafe known?.pointee.all ?? [] }
 
-  /// The same; nil instead of none, which costs a call nothing.
+  /// These rooms; nil if there are none, which costs a call nothing.
   @inline(__always) private static var someRooms: [UInt64]? {
-    // Unordered, because a thread looks only for what it has kept itself.
+    // Unordered, because a thread looks only for its own rooms.
     guard areUsed.load(ordering: .relaxed), let rooms = unsafe known,
       unsafe !rooms.pointee.all.isEmpty
     else { return nil }
@@ -52,7 +52,7 @@ enum ThreadCalls {
     OuterCalls(someRooms, and: room)
   }
 
-  /// Lets what the thread does be inside of a call; false if the thread has no place for it.
+  /// Puts further calls of the thread inside of a call; false if the thread has no place for it.
   static func add(_ room: UInt64) -> Bool {
     guard let rooms = unsafe known ?? make() else { return false }
     areUsed.store(true, ordering: .relaxed)

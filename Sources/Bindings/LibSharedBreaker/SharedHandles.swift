@@ -55,7 +55,7 @@ final class SharedHandles: Sendable {
     }
   }
 
-  /// A breaker of such a store, which is told of a policy whenever other words are given.
+  /// A breaker of such a store; its policy is declared whenever other words are given.
   ///
   /// No lock is held while a policy is declared, which may wait for the store.
   func breaker(
@@ -65,7 +65,7 @@ final class SharedHandles: Sendable {
     if let known, words == nil || words == known.words { return unsafe known.handle }
     let breaker = try store.store.usable.breaker(name, words: words)
     return unsafe table.withLock { table in
-      // Another thread may have been here meanwhile.
+      // Another thread may have made it meanwhile.
       let handle =
         unsafe table.breakers[store.path]?[name]?.handle
         ?? BreakerHandle.make(breaker, of: store.store, isShared: true)
@@ -75,7 +75,7 @@ final class SharedHandles: Sendable {
     }
   }
 
-  /// The handle for calls that claim something of the breaker with a serial, which is made once.
+  /// The handle for a claim of calls of the breaker with a serial; it is made once.
   func claiming(
     _ claim: BreakerClaim, of serial: UInt64, _ make: () -> OpaquePointer
   ) -> OpaquePointer {

@@ -8,7 +8,7 @@ final class OpenTurn: Sendable {
   private let store: ClosableStore
   private let forkDepth = ForkGuard.depth
 
-  /// That of the breaker, which its permit is for.
+  /// The serial of the breaker, which its permit is for.
   let serial: UInt64
 
   init(_ turn: CallTurn, of store: ClosableStore, _ serial: UInt64) {

@@ -97,7 +97,7 @@ extension ReportVerdict {
 extension sb_rejection {
   /// Becomes the rejection of an open breaker that no operator has touched.
   ///
-  /// The same as ``SharedBreaker/Rejection/fill(_:)`` in a few instructions, for callers in a loop.
+  /// ``SharedBreaker/Rejection/fill(_:)`` in a few instructions, for callers in a loop.
   @inline(__always) mutating func beOpen(for nanoseconds: Int64) {
     state = Int32(SB_OPEN.rawValue)
     mode = Int32(SB_AUTOMATIC.rawValue)

@@ -15,7 +15,7 @@ import SharedBreaker
 
 struct ResourceDown: Error {}
 
-/// What the parent makes before it forks, and every worker goes on with.
+/// Made by the parent before it forks, and used by every worker.
 enum Shop {
   /// Your program would use `SharedStore()`, which is one file for all programs of a user.
   static let store = SharedStore(path: directory + "/breakers.db")

@@ -74,7 +74,8 @@ int sb_watch_failure(Breaker *self, int code, const Ending *ending) {
   return watch_ending(self, code, ending) ? INTERRUPTED : status;
 }
 
-// Returns what a code of sb_enter() means for a call: SB_OK, SB_WOULD_BLOCK, or another code with an exception.
+// Returns the meaning of a code of sb_enter() for a call: SB_OK, SB_WOULD_BLOCK, or another code with an
+// exception.
 int sb_entered(Breaker *self, int code, const sb_rejection *rejection) {
   // Work goes on without the breaker after its store was closed, as at the end of a program.
   if (code == SB_OK || code == SB_ERR_CLOSED) return SB_OK;
@@ -147,7 +148,7 @@ int sb_begin_and_watch(Breaker *self, sb_permit *permit, uint64_t *room) {
   return code;
 }
 
-// Reads what a judge in Python has said: None for a success, or (outcome, text, open_for_ns).
+// Reads the verdict of a judge in Python: None for a success, or (outcome, text, open_for_ns).
 static int read_ending(PyObject *words, Ending *ending) {
   *ending = (Ending){SB_SUCCESS, false, SB_DETAILS_INIT, NULL};
   if (words == Py_None) return 0;

@@ -1,5 +1,5 @@
-// What a driver and `async with` hand to the event loop when the work is over: what is done already, or a
-// coroutine that reports.
+// Objects that a driver and `async with` hand to the event loop when the work is over: one that is done
+// already, or a coroutine that reports.
 #include "extension.h"
 
 // Returns a coroutine that reports where waiting is allowed. If there can be none, it reports itself and returns

@@ -1,7 +1,7 @@
 // Awaitables: work behind a breaker.
 //
-// A driver hands on what its event loop sends and throws to the work. What cannot be decided without the
-// file is left to coroutines in Python, which do it in another thread.
+// A driver hands on what its event loop sends and throws to the work. Decisions that take the file are
+// left to coroutines in Python, which make them in another thread.
 #include "extension.h"
 
 typedef enum {
@@ -148,7 +148,7 @@ static void drop(Driver *self) {
   sb_raise_again(pending);
 }
 
-// Returns what to send to if there is no permit yet, or none at all; NULL with an exception.
+// Returns the object to send to if there is no permit yet, or none at all; NULL with an exception.
 static PyObject *begin_otherwise(Driver *self, int code) {
   Breaker *breaker = self->breaker;
   self->phase = HANDED_OVER;

@@ -1,7 +1,7 @@
 #include "extension.h"
 
-// Returns what a code means in words, for the latest call of this thread. The words of an error are the library's
-// latest ones; a closed store is often not asked.
+// Returns the meaning of a code in words, for the latest call of this thread. The words of an error are the
+// library's latest ones; a closed store is often not asked.
 const char *sb_words(int code) {
   const char *text = code < 0 && code != SB_ERR_CLOSED ? sb_error_text() : "";
   return text[0] ? text : sb_code_text(code);

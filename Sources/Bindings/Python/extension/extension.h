@@ -1,4 +1,4 @@
-// What the files of the extension share. Everything here is used with the GIL held.
+// Declarations that the files of the extension share. Everything here is used with the GIL held.
 #ifndef SHARED_BREAKER_EXTENSION_H
 #define SHARED_BREAKER_EXTENSION_H
 
@@ -24,7 +24,7 @@
 
 struct Breaker;
 
-// What belongs to one interpreter.
+// The state of the extension in one interpreter.
 typedef struct {
   PyTypeObject *store, *news, *hook, *breaker, *permit, *guarded, *driver, *finished;
   PyObject *done;  // an awaitable that is already done
@@ -131,7 +131,7 @@ typedef struct {
   for (Wait wait_ = sb_wait_for(store); sb_begins_wait(&wait_, &code); sb_ends_wait(&wait_, code)) \
   code = (call)
 
-// Calls the library in the same way with the handle of a store; nobody closes it meanwhile.
+// Calls the library in the same way with the handle of a store, which cannot be closed meanwhile.
 #define USE(store, code, call)                           \
   do {                                                   \
     sb_store *handle = sb_begin_use(store);              \

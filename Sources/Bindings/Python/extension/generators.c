@@ -1,7 +1,7 @@
 // How generators and coroutines answer send() and throw(), in terms of the C API.
 #include "extension.h"
 
-// Returns what send() and throw() of a generator return.
+// Turns a result of a generator into that of send() and throw().
 PyObject *sb_as_generator(PySendResult status, PyObject *result) {
   if (status != PYGEN_RETURN) return status == PYGEN_NEXT ? result : NULL;
   PyObject *stop = PyObject_CallFunctionObjArgs(PyExc_StopIteration, result, NULL);

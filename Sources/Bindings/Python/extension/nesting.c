@@ -68,8 +68,8 @@ uint64_t sb_room_around(Breaker *self) {
   return room;
 }
 
-// Lets what the running task does be inside of the call that has some room; outside of all if that is 0. It keeps
-// the exception that is set.
+// Puts further calls of the running task inside of the call that has some room; outside of all if that is 0. It
+// keeps the exception that is set.
 void sb_move_to(Breaker *self, uint64_t room) {
   PyObject *pending = PyErr_Occurred() ? sb_raised() : NULL;
   PyObject *number = prepare(self, true) ? sb_room_as_int(room) : NULL;

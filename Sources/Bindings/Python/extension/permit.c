@@ -9,7 +9,7 @@ typedef struct {
   sb_turn *turn;    // what it waits for; NULL if it does not
   PyObject *bell;   // has the descriptor, which must stay open as long as the turn
   bool is_asking;   // whether a thread is asking for the turn, and so has to see to what becomes of it
-  int is_given_up;  // whether nobody wants it any more who waits for it in another thread
+  int is_given_up;  // whether its waiter in another thread has given it up
 } Permit;
 
 static PyObject *permit_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {

@@ -15,8 +15,8 @@ static bool is_awaitable(PyObject *result) {
   return result != Py_None && PyType_GetSlot(Py_TYPE(result), Py_am_await);
 }
 
-// Calls a function behind the breaker. What it returns may have to be awaited or iterated over yet: the
-// call lasts as long as that.
+// Calls a function behind the breaker. Its result may have to be awaited or iterated over yet: the call
+// lasts as long as that.
 PyObject *sb_call_through(Breaker *self, PyObject *function, PyObject *const *arguments,
                           size_t count, PyObject *names) {
   sb_permit permit = sb_no_permit();

@@ -1,4 +1,4 @@
-// What goes into the library and what comes out of it, as objects.
+// Arguments and results of the library, as objects.
 #include "extension.h"
 
 // Gets the Text of a str, of bytes, or none for None, as a converter of PyArg_ParseTuple() does: 0 with an
@@ -31,7 +31,7 @@ PyObject *sb_nothing(State *state, int code) {
   return code == SB_OK ? Py_NewRef(Py_None) : sb_raise(state, code);
 }
 
-// Returns what became of a report.
+// Returns the verdict on a report.
 PyObject *sb_verdict(State *state, int code) {
   switch (code) {
   case SB_OK: return Py_NewRef(state->verdicts[0]);

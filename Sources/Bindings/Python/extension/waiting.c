@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// What signals write to. The child of a fork makes its own.
+// The pipe that signals write to. The child of a fork makes its own.
 static struct {
   int reader, writer;
   unsigned forks;
@@ -121,7 +121,7 @@ void sb_ends_wait(Wait *wait, int code) {
   PyEval_RestoreThread(wait->thread);
   if (wait->phase != PATIENTLY) sb_interruptible(NULL, NULL);
   if (wait->phase == LISTENING) stop_listening(wait);
-  // Without signals to handle, only the one who has given up the wait has ended it.
+  // Without signals to handle, only the caller that has given up the wait has ended it.
   if (code != SB_INTERRUPTED || wait->phase == PATIENTLY) {
     wait->phase = OVER;
   } else if (wait->phase == AT_ONCE) {

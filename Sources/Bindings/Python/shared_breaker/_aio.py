@@ -1,4 +1,4 @@
-"""Does what an event loop must not wait for, in a few threads.
+"""Runs work that an event loop must not wait for, in a few threads.
 
 A healthy call never gets here. The threads are started when they are first needed, and only in
 programs that use asyncio or trio.

@@ -118,7 +118,7 @@ class Bell:
                 self.ring()
 
 
-# Those that coroutines use now, by their loops.
+# The bells that coroutines use now, by their loops.
 _bells: dict[object, Bell] = {}
 os.register_at_fork(after_in_child=_bells.clear)
 

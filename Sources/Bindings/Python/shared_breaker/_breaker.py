@@ -123,7 +123,7 @@ class Breaker(ObservedBreaker):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a program finds in its environment if it is inside of the calls that this code is inside of.
+        """The environment of a program inside of the calls that this code is inside of.
 
         A program that you start inside of a call makes its own calls of the same breaker with the room of that
         one, instead of waiting for it::
@@ -131,11 +131,11 @@ class Breaker(ObservedBreaker):
             with gpu:
                 subprocess.run(command, env={**os.environ, **gpu.environment})
 
-        Empty without a limit. What you pass on is worth nothing once the call has ended.
+        Empty without a limit. The values are worth nothing once the call has ended.
         """
         return self.store._environment_of()
 
-    # What the extension calls
+    # Called by the extension
 
     def _permit(self) -> Permit:
         return Permit(self)
@@ -234,7 +234,7 @@ class Permit(_extension.Permit):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a program finds in its environment if it is inside of this call; see ``Breaker.environment``."""
+        """The environment of a program inside of this call; see ``Breaker.environment``."""
         return self.breaker.store._environment_of(self._room())
 
     def renew(self, duration: Seconds | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""Who is running: a thread, and a task or greenlet in it."""
+"""The running thread, and the task or greenlet in it."""
 
 from __future__ import annotations
 

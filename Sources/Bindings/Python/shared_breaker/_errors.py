@@ -128,7 +128,7 @@ class StoreError(BreakerError):
 
     @property
     def code(self) -> str:
-        """What is wrong, as a word for programs: ``busy``, ``disk_full``, ``permission`` and so on."""
+        """The kind of error, as a word for programs: ``busy``, ``disk_full``, ``permission`` and so on."""
         return _CODES.get(self.args[1], "store")
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What listeners are told."""
+"""Events for listeners."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Event:
-    """What a listener is called with."""
+    """An event for a listener."""
 
     __slots__ = ("after", "before", "kind", "message", "name", "retry_after")
 

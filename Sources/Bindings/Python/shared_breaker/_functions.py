@@ -45,8 +45,8 @@ def resemble_function(guarded: Any, function: Any) -> None:
 def guard_generator(call: Any, function: Any) -> Any:
     """Make a generator function of which each generator is a call, from its first value to its end.
 
-    ``call`` is the breaker, or anything else to enter. What the generator does is inside of the call, and what its
-    consumer does meanwhile is not.
+    ``call`` is the breaker, or anything else to enter. The generator's own code is inside of the call, and its
+    consumer's code meanwhile is not.
     """
 
     def guarded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:

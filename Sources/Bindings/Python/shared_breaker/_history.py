@@ -206,7 +206,7 @@ class Follower:
 
 
 class _Turn:
-    """What a hook does next, for ``handle`` and ``handle_async``, whose loops differ only in how they wait."""
+    """The next action of a hook, for ``handle`` and ``handle_async``, whose loops differ only in how they wait."""
 
     def __init__(
         self, store: Store, hook: str, function: object, name: str | None, timeout: int,
@@ -226,7 +226,7 @@ class _Turn:
             # If the store was closed, waiting for its news ends at once.
             return None, 0 if error.code == "closed" else _PATIENCE
         self._noted = None
-        # A process that dies while it has an entry wakes nobody.
+        # A process that dies while it has an entry wakes no other process.
         return entry, _PATIENCE if wait < 0 else min(wait / 1e9, 1.0)
 
     @contextlib.contextmanager

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     class Family(NamedTuple):
         """All samples of one metric, whose name has no prefix yet.
 
-        Those of a histogram are its counts, each with the label ``le`` and with those of the bucket
-        before, and its sum, without that label.
+        The samples of a histogram are its counts, each with the label ``le`` and with those of the
+        bucket before, and its sum, without that label.
         """
 
         kind: Literal["gauge", "counter", "histogram"]
@@ -43,7 +43,7 @@ _OUTCOMES = {"success": "successes", "failure": "failures", "ignored": "ignored"
 
 
 class Figures:
-    """What one look at a store has found. A store that cannot be read has no breakers."""
+    """The findings of one look at a store. A store that cannot be read has no breakers."""
 
     def __init__(self, store: SharedStore, prefix: str | None, limit: int) -> None:
         """Read a store. It is never created."""
@@ -58,7 +58,7 @@ class Figures:
             os.stat(store.path)
             found = store.snapshots()
         except FileNotFoundError:
-            # Nobody knows yet whether the first call can create the file.
+            # It is not known yet whether the first call can create the file.
             if health == "untried":
                 self.is_up = None
             return
@@ -160,7 +160,7 @@ def _mode_remaining(breaker: Snapshot) -> Samples:
 
 
 def _limit(breaker: Snapshot, key: str) -> Samples:
-    """Return a figure of the limit; nothing if there is none, or if nobody knows the figure."""
+    """Return a figure of the limit; nothing if there is none, or if the figure is unknown."""
     value = (breaker["limit"] or {}).get(key)
     return [] if value is None else _named(breaker, value)
 

@@ -1,4 +1,4 @@
-"""What can be seen of a breaker, and done to it, besides calls."""
+"""Looking at a breaker, and changing it, besides calls."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ class ObservedBreaker(_extension.Breaker):
             with gpu.claiming(units=2, background=True):
                 train()
 
-        A heavy call begins when there is room for all of its units, and nobody who comes later overtakes it. One
-        that asks for more than the limit takes all of it. Background calls leave the units of ``reserve`` to
-        all others, and wait behind them. Without a limit these calls are like all others. What you leave out is
-        as it is with this breaker.
+        A heavy call begins when there is room for all of its units, and no later caller overtakes it. One that
+        asks for more than the limit takes all of it. Background calls leave the units of ``reserve`` to all
+        others, and wait behind them. Without a limit these calls are like all others. Arguments that you leave
+        out are as with this breaker.
         """
         own_units, own_background = self._claims or (1, False)
         if units is None:
@@ -100,7 +100,7 @@ class ObservedBreaker(_extension.Breaker):
         origin = self._origin or self
         claiming._claims, claiming._origin, claiming._declared = claims, origin, self._declared
         claiming._listeners, claiming._changes = [], None
-        # What its calls find is told by the breaker that it is the same as.
+        # Events of its calls are told by the breaker that it was made of.
         claiming._watch = origin._tell
         self.store._add(claiming)
         return claiming

@@ -60,7 +60,7 @@ class PolicyWords(TypedDict, total=False):
     lost_calls: Word
 
 
-# What kind of value each keyword takes.
+# The kind of value that each keyword takes.
 _KINDS = {
     "open_for": "Seconds",
     **{word: str(kind).partition(" ")[0] for word, kind in PolicyWords.__annotations__.items()},

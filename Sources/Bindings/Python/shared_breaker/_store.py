@@ -244,7 +244,7 @@ class Store(_extension.Store):
         entry = self._environment([*(room for room in around if room), *(room for room in rooms if room)])
         return {} if entry is None else dict([entry.split("=", 1)])
 
-    # What the extension calls, in the thread of the call that has found it
+    # Called by the extension, in the thread of the call that has found it
 
     def _log_health(self, trouble: str | None) -> None:
         """Write one line when this process has lost the store, and one when it has it back."""

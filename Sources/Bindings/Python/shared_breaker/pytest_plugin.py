@@ -5,8 +5,8 @@
 ``breaker_store``  its store
 ``breaker_clock``  its clock, such as for ``breaker_clock.advance(30)``
 
-No test uses the default store of whoever runs the tests: what tests without a fixture do goes to a store of the
-test run, or of each worker of pytest-xdist.
+No test uses the default store of the user who runs the tests: tests without a fixture use a store of the test
+run, or of each worker of pytest-xdist.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ class Host:
 
         ``store`` is one that the program has made, such as ``default_store()``. Until the host is closed, it
         leads to the host's file and clock, with the breakers that were ever got from it: those that modules
-        have made when they were imported, and functions behind them. Blocks and permits that are under way
-        at the beginning or the end of that time report to nobody, so end the program's threads first.
+        have made when they were imported, and functions behind them. Reports of blocks and permits that are
+        under way at the beginning or the end of that time are lost, so end the program's threads first.
         """
         if store is not None and not isinstance(store, SharedStore):
             raise TypeError(f"{store!r} is not a SharedStore")
