@@ -106,7 +106,7 @@ import Testing
     #expect(!third.answer && third.events.isEmpty)
   }
 
-  @Test func `words of a lost breaker replace none that are there`() {
+  @Test func `the words of a lost breaker do not replace existing ones`() {
     let lost = AgreedWords(code: "probes=2", operator: "open-for=9s")
     var empty = AgreedWords()
     empty.fill(from: lost)

@@ -7,7 +7,7 @@ import Testing
   private static let noted = BootNote(
     number: 1, id: 10, bootedAtMilliseconds: 1_000_000, seenAt: Instant(nanoseconds: 50))
 
-  /// What a process sees: its boot id, the boot time by the clocks, and the host's uptime.
+  /// A boot as a process sees it: the boot id, the boot time by the clocks, and the host's uptime.
   private func seen(_ id: Int64?, bootedAt: Int64 = 1_000_000, up: Int64 = 100) -> BootSighting {
     let now = Moment(boot: Instant(nanoseconds: up), wallMilliseconds: 0)
     var sighting = BootSighting(id: id, at: now)

@@ -1,7 +1,7 @@
 @testable import BreakerCore
 import Testing
 
-/// What the history says happened to a breaker.
+/// The changes of a breaker, as the history stores them.
 @Suite struct BreakerChangeTests {
   private static let changes: [(BreakerChange, String)] = [
     (.transition(from: .closed, to: .open), "closed -> open"),
@@ -81,7 +81,7 @@ import Testing
   }
 }
 
-/// How the history names who does something.
+/// The name of the author of a change, in the history.
 @Suite struct HistoryAuthorTests {
   private func words(user: String?, command: String?) -> String {
     HistoryAuthor(

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BreakerCore
 
-/// How many calls may be under way at once, and who is next.
+/// How many calls may be under way at once, and which caller is next.
 @Suite struct CallLimitTests {
   @Test func `there is room as long as no more units than the limit are under way`() {
     for units in 1...4 {
@@ -112,7 +112,7 @@ import Testing
     #expect(table.due == nil)
   }
 
-  @Test func `nobody waits for a caller that did not come, and it keeps its ticket`() {
+  @Test func `no caller waits for one that missed its turn, which keeps its ticket`() {
     let table = Slots(CallLimit(1), places: 2)
     let call = table.begun(CallClaim(), by: 0)!
     let stopped = table.waiting(CallClaim(), by: 1)!
@@ -147,7 +147,7 @@ import Testing
     #expect(policy.limit == CallLimit(4, reserved: 0))
     policy.reserve = 1
     #expect(policy.limit == CallLimit(4, reserved: 1))
-    // Nobody waits without a time, however many could.
+    // Without queue-timeout no caller waits, whatever the length of the queue.
     policy.queue = 7
     #expect(policy.placesToWait == 0)
     #expect(policy.text(for: .queue) == "7")

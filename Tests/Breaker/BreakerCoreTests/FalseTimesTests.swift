@@ -4,7 +4,7 @@ import Testing
 
 /// Times from a process whose boot clock is not the host's.
 @Suite struct FalseTimesTests {
-  /// What libfaketime returns for the boot clock.
+  /// A time that libfaketime returns for the boot clock.
   private static let away = Instant(nanoseconds: 1_790_000_000_000_000_000)
 
   private static func corrected(

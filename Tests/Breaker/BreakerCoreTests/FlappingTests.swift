@@ -63,7 +63,7 @@ import Testing
     #expect(!Self.flaps(bench))
     bench.set(.observe, for: .seconds(5))
     bench.advance(by: .seconds(5))
-    // Nobody has called since the mode ended.
+    // No call was made since the mode ended.
     #expect(bench.record.outageTimes.count == 4)
     #expect(Self.flaps(bench))
   }

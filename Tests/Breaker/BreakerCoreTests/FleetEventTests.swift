@@ -2,7 +2,7 @@ import Testing
 
 @testable import BreakerCore
 
-/// What other hosts of a fleet bring about in a breaker.
+/// Changes of a breaker that other hosts of a fleet bring about.
 @Suite struct FleetEventTests {
   private static let policy = BreakerPolicy(
     maxFailures: 3, openFor: .seconds(30), fleetQuorum: .hosts(3), fleetSpread: .seconds(10))

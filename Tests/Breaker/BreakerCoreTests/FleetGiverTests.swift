@@ -2,7 +2,7 @@ import Testing
 
 @testable import BreakerCore
 
-/// What hosts say of who has given a command.
+/// How hosts name the giver of a command.
 @Suite struct FleetGiverTests {
   private func words(_ said: String, _ user: String?, isProven: Bool = false) -> String {
     FleetGiver(said: said, verifiedUser: user, isProven: isProven, host: "ops").description
@@ -12,12 +12,12 @@ import Testing
     #expect(words("deploy, via cbctl", nil) == "deploy, via cbctl on ops (unverified)")
     #expect(words("deploy, via cbctl", "deploy") == "deploy on ops (verified there, unsigned)")
     #expect(words("deploy", "deploy", isProven: true) == "deploy on ops (verified)")
-    // Whoever claims to be somebody else is named with both.
+    // A giver that claims another name is named with both.
     #expect(
       words("root, via cbctl", "eve", isProven: true) == "eve on ops (verified, as root, via cbctl)"
     )
     #expect(words("deployer", "deploy") == "deploy on ops (verified there, unsigned, as deployer)")
-    // Nobody proves what is not known.
+    // Without a verified user there is nothing to prove.
     #expect(!FleetGiver(said: "x", isProven: true, host: "ops").isProven)
     let long = String(repeating: "x", count: 300)
     let cut = FleetGiver(said: long, verifiedUser: long, host: "ops")
@@ -31,7 +31,7 @@ import Testing
         verifiedUser: user, isProven: !seals.isEmpty), at: .start)
   }
 
-  @Test func `a host learns later who has given a command, and what proves it`() {
+  @Test func `a host learns the giver of a command, and the proof, later`() {
     var ledger = FleetLedger()
     func giver() -> FleetGiver? { ledger.registers[.state]?.order.giver }
     _ = ledger.heard(order(nil))
@@ -44,7 +44,7 @@ import Testing
     #expect(giver()?.verifiedUser == "ann")
     _ = ledger.heard(order("ann", seals: ["state": "1"]))
     #expect(giver()?.isProven == true)
-    // What is not signed changes nothing about what is.
+    // An unsigned command does not replace a signed giver.
     _ = ledger.heard(order("eve"))
     #expect(giver()?.verifiedUser == "ann" && giver()?.isProven == true)
     #expect(ledger.registers[.state]?.order.seals == ["state": "1"])
@@ -54,7 +54,7 @@ import Testing
     #expect(ledger.registers[.state]?.order.seals == ["state": "2"])
   }
 
-  @Test func `what a command changes here names its giver`() {
+  @Test func `an event that a command causes here names the giver`() {
     for action: FleetCommand.Action in [.trip(for: nil), .reset, .force(.observe, for: nil)] {
       var bench = Bench()
       let command = FleetCommand(

@@ -100,7 +100,7 @@ import Testing
     var ledger = FleetLedger()
     var words = AgreedWords()
     ledger.gave(Self.order(.policy(set: [.openFor: "1h", .probes: "2"], unset: []), stamp: 1))
-    // Somebody has set another value on this host alone.
+    // An operator has set another value on this host alone.
     words.operator = "open-for=1h probes=5"
     _ = ledger.heard(Self.order(.policy(set: [.openMax: "1m"], unset: []), stamp: 2))
     _ = ledger.lead(&words, because: "", at: .start)
@@ -110,7 +110,7 @@ import Testing
   @Test func `a fleet's value leaves alone one that is valid only with a value of this host`() {
     var ledger = FleetLedger()
     ledger.gave(Self.order(.policy(set: [.failures: "3"], unset: []), stamp: 1))
-    // Somebody has set the other value on this host alone.
+    // An operator has set the other value on this host alone.
     var words = AgreedWords(operator: "failures=3 within=1s")
     let unset = Self.order(.policy(set: [:], unset: [.failures]), stamp: 2)
     _ = ledger.heard(unset)

@@ -170,7 +170,7 @@ import Testing
     #expect(!order(both, stamp: 1).isOvertaken(by: order(one, stamp: 2)))
   }
 
-  @Test func `a part of a command is told from other commands`() {
+  @Test func `a command recognizes its parts, and no other command`() {
     let whole = FleetOrder(
       Self.command(.policy(set: [.probes: "2"], unset: [.jitter]), stamp: 7), at: .start)
     for register in FleetLedger(stamp: 0).taking(whole) {
@@ -234,7 +234,7 @@ import Testing
   }
 }
 
-/// What becomes of commands with stamps that a clock far ahead has given.
+/// Commands whose stamps come from a clock far ahead, and their correction.
 struct FleetCorrectionTests {
   /// The wall clock is at 100, and the other one at a second.
   private static let now = Moment(boot: Instant(nanoseconds: 1_000_000_000), wallMilliseconds: 100)

@@ -19,7 +19,7 @@ import Testing
     return request
   }
 
-  /// What the process has to do at a second of a boot, in a few words.
+  /// The answer to a process at a second of a boot, in a few words.
   private func answer(
     _ record: inout HookRecord, _ request: HookRequest, at second: Int64, boot: Int64 = 1,
     gone: Set<ProcessIdentity> = []

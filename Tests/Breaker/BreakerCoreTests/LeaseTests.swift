@@ -28,7 +28,7 @@ import Testing
     #expect(bench.request().rejection?.retryAfter == .milliseconds(500))
   }
 
-  @Test func `a lease names what its owner holds, which tells the owner from the process alone`() {
+  @Test func `a lease names the lifeline of its owner, which tells it from the bare process`() {
     let lifeline = Lifeline(byte: 1 << 40, file: 7)
     let owner = ProcessIdentity.process(2).holding(lifeline)
     var (bench, _) = Self.probing(BreakerPolicy(probes: 2))

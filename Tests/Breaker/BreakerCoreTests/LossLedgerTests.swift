@@ -3,7 +3,7 @@ import Testing
 
 /// Counting calls that were found lost, by processes that may be killed at any step.
 @Suite struct LossLedgerTests {
-  @Test func `what was found before the first look is counted, whatever the total is`() {
+  @Test func `losses found before the first look are counted, whatever the total is`() {
     var ledger = LossLedger()
     #expect(ledger.uncounted(of: 5, in: 3) == 5)
     #expect(ledger.uncounted(of: 5, in: 3) == 5)

@@ -30,7 +30,7 @@ import Testing
     #expect(bench.record.lastError == "process 2 ended while the call was under way")
   }
 
-  @Test func `lost calls are ignored otherwise, and counted all the same`() {
+  @Test func `without lost-calls=failure, lost calls appear only in the totals`() {
     var bench = Bench(BreakerPolicy(maxFailures: 1, maxConcurrent: 4))
     bench.lose(3)
     #expect(bench.state == .closed && bench.events.isEmpty)

@@ -46,7 +46,7 @@ import Testing
     #expect(bench.state == .closed && bench.record.trips == 1)
   }
 
-  @Test func `the wait after lost probes counts from when the last one began, whoever asks when`() {
+  @Test func `the wait after lost probes counts from the last one's start, not from a request`() {
     var bench = Self.due()
     _ = Self.kill(1, in: &bench)
     _ = Self.kill(2, after: .seconds(1), in: &bench)
@@ -107,7 +107,7 @@ import Testing
     #expect(bench.permit(for: .process(3))?.kind == .probe)
   }
 
-  @Test func `lost probes hold nobody back after a reboot`() {
+  @Test func `lost probes hold no caller back after a reboot`() {
     var bench = Self.due()
     _ = Self.kill(1, in: &bench)
     _ = Self.kill(2, in: &bench)

@@ -62,7 +62,7 @@ struct NaiveBreaker {
   init(policy: BreakerPolicy) { self.policy = policy }
 }
 
-/// What the facts imply.
+/// Conclusions from the facts.
 extension NaiveBreaker {
   var state: BreakerState {
     for fact in facts.reversed() {
@@ -167,7 +167,7 @@ extension NaiveBreaker {
     return (.automatic, nil)
   }
 
-  /// What has happened since all counters were last cleared.
+  /// The facts since all counters were last cleared.
   var sinceCleared: ArraySlice<Fact> {
     let start = facts.lastIndex { fact in
       switch fact {
@@ -178,7 +178,7 @@ extension NaiveBreaker {
     return facts[(start ?? 0)...]
   }
 
-  /// What has happened since the breaker became half-open.
+  /// The facts since the breaker became half-open.
   var trial: ArraySlice<Fact> {
     let start = facts.lastIndex { fact in
       switch fact {

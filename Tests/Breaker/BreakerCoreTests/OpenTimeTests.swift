@@ -27,7 +27,7 @@ import Testing
     #expect(bench.request().rejection == expected)
   }
 
-  @Test func `a breaker that nobody calls stays open however much time passes`() {
+  @Test func `a breaker without calls stays open however much time passes`() {
     var bench = Bench()
     bench.trip()
     bench.advance(by: .seconds(86_400 * 400))

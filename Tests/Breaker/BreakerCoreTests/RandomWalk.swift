@@ -15,7 +15,7 @@ struct RandomWalk {
   /// In how many of a hundred steps a process ends.
   let ending: Int
 
-  /// What the two disagree on after a step.
+  /// The points on which the two disagree after a step.
   var differences: [String] = []
 
   init(seed: UInt64) {

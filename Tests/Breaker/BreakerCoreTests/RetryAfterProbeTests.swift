@@ -2,7 +2,7 @@ import Testing
 
 @testable import BreakerCore
 
-/// What a caller is told who is rejected while a probe is under way.
+/// The time that a caller is told when it is rejected while a probe is under way.
 @Suite struct RetryAfterProbeTests {
   private static let policy = BreakerPolicy(
     maxFailures: 1, openFor: .seconds(1), successesToClose: 99, probeTimeout: .seconds(30))
@@ -134,7 +134,7 @@ import Testing
     }
   }
 
-  @Test func `a renewed lease does not make anyone wait longer`() {
+  @Test func `a renewed lease makes no caller wait longer`() {
     var bench = Bench(Self.policy)
     bench.becomeDue()
     let probe = bench.permit()

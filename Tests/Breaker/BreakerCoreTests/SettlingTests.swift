@@ -2,7 +2,7 @@ import Testing
 
 @testable import BreakerCore
 
-/// What time alone does, as every process that asks sees it.
+/// Changes that time alone brings about: every process that asks sees the same ones.
 @Suite struct SettlingTests {
   @Test func `a breaker whose probe hung an hour ago opened at the deadline and is due again`() {
     var (bench, _) = LeaseTests.probing()

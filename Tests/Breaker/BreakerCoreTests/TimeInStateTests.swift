@@ -28,7 +28,7 @@ import Testing
     bench.call(.failure())
     #expect(Self.seconds(bench) == [100, 0, 0])
     bench.advance(by: .seconds(40))
-    // The open time is over, but nobody has called.
+    // The open time is over, but no call was made.
     #expect(Self.seconds(bench) == [100, 40, 0])
     let probe = bench.permit()
     bench.advance(by: .seconds(3))

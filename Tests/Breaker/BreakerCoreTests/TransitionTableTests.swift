@@ -1,14 +1,14 @@
 @testable import BreakerCore
 import Testing
 
-/// What every event does in every state under every mode, as a readable table.
+/// The effect of every event in every state under every mode, as a readable table.
 ///
 /// A cell holds the answer and then what happened to the state. With nothing after the answer, the
 /// state and the generation stayed the same. With `>O`, `>H` or `>C`, the breaker became open,
 /// half-open or closed, the generation rose, and the history records it. `extended` means that the
-/// open time of an open breaker was set again, and `sooner` that it was made shorter. In the state `taken` the breaker is due, and probes
-/// of an earlier round hold every slot. A mode that has run out behaves like `automatic`, with one
-/// more event before all others that says so.
+/// open time of an open breaker was set again, and `sooner` that it was made shorter. In the state
+/// `taken` the breaker is due, and probes of an earlier round hold every slot. A mode that has run
+/// out behaves like `automatic`, with one more event before all others that says so.
 enum EveryCell {
   static let table = """
     mode          state   request         success      failure    permanent  named      ignored  stale    trip       reset  mode   suspicion recovery

@@ -112,7 +112,7 @@ import Testing
       page.succeed(1)
     }
     page.now = Instant(nanoseconds: 10_009 * Self.width)
-    // What came later belongs to the latest bucket that the clock knows.
+    // Later successes belong to the latest bucket that the clock knows.
     #expect(page.buckets().values.reduce(0, +) == 15)
     #expect(page.buckets()[10_000] == 1)
   }

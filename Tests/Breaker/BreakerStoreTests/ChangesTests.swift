@@ -4,7 +4,7 @@ import Testing
 
 @testable import BreakerStore
 
-/// What changed in a store since a revision.
+/// The changes in a store since a revision.
 @Suite struct ChangesTests {
   @Test func `a breaker is read by its id only if the id still belongs to the name`() throws {
     let directory = try TemporaryDirectory()

@@ -33,7 +33,7 @@ import Testing
     #expect(try statement.first { $0.integer(1) } == 7)
   }
 
-  @Test func `a statement that keeps what is bound runs with what is bound last`() throws {
+  @Test func `a statement that keeps bound values runs with the latest ones`() throws {
     let connection = try connection(try Stage())
     let statement = try connection.prepare("SELECT ?1, ?2 || '', ?3")
     func run(_ number: Int64?, _ text: String?, _ blob: [UInt8]?) throws {
@@ -134,7 +134,7 @@ import Testing
     #expect(try Database.integrity(stage.store) == "ok")
   }
 
-  /// A connection that has the log open, and waits for nobody.
+  /// A connection that has the log open, and does not wait for locks.
   private func claimant(_ stage: Stage) throws -> Connection {
     let connection = try Connection(path: stage.store, lockTimeout: .zero)
     _ = try connection.integer("SELECT count(*) FROM store")

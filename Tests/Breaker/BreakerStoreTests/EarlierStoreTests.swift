@@ -23,7 +23,7 @@ import Testing
       """)
   }
 
-  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
+  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become another user"))
   func `a user who may create nothing beside an old store can still bring it up to date`() throws {
     let stage = try Stage()
     try make(stage, version: 1, "")

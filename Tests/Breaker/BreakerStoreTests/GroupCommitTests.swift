@@ -76,7 +76,7 @@ import Testing
   @Test(.timeLimit(.minutes(60)))
   func `a step that a transaction takes along happens after it was asked for`() throws {
     let directory = try TemporaryDirectory()
-    // The time goes on when nobody waits to be taken along any more.
+    // The time goes on once no step waits to be taken along.
     let waiting = Guarded<SQLiteStorage?>(nil)
     let clock = StoreClock(
       bootNanoseconds: {

@@ -5,7 +5,7 @@ import Testing
 
 /// Policies that are cached by their words.
 @Suite struct PolicyCacheTests {
-  @Test func `a cached policy is the one that its words describe, no matter who set them`() {
+  @Test func `a cached policy is the one that its words describe, whatever their source`() {
     let cache = PolicyCache()
     for _ in 0..<2 {
       #expect(cache.policy(of: .init()).policy == BreakerPolicy())

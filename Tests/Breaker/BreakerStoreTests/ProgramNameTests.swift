@@ -47,7 +47,7 @@ import Testing
     #expect(Self.name("/usr/bin/python3", ["gunicorn: worker [app]", "x.py"]) == "python3")
   }
 
-  @Test func `what the kernel does not say is not guessed`() {
+  @Test func `a name that the kernel does not give is not guessed`() {
     #expect(Self.name("", as: "/opt/worker") == "worker")
     #expect(Self.name("", as: "") == "unknown")
     #expect(Self.name("/opt/worker (deleted)", as: "/opt/worker") == "worker")

@@ -49,7 +49,7 @@ import Testing
     try store.breaker("api").trip()
     store.close()
     let name = stage.store + ".corrupt-20260921T142300Z"
-    // A replacement was prepared, and then somebody deleted the store.
+    // A replacement was prepared, and then the store was deleted.
     _ = try Child.run("/bin/cp", [stage.store, name + ".next"])
     let old = stage.directory.file("old")
     try Files.rename(stage.store, to: old)

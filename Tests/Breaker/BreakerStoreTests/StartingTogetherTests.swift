@@ -6,7 +6,7 @@ import Testing
 
 /// Processes that start at once, before there is a store.
 @Suite struct StartingTogetherTests {
-  /// They find no directory, or one in which everybody may create files.
+  /// They find no directory, or one in which every user may create files.
   @Test(.timeLimit(.minutes(60)), arguments: [nil, 0o1777] as [mode_t?])
   func `processes that start at once create one store`(in mode: mode_t?) throws {
     for round in 0..<rounds(20) {

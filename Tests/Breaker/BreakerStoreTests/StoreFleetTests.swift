@@ -4,7 +4,7 @@ import Testing
 
 @testable import BreakerStore
 
-/// What holds of a store that belongs to a fleet, wherever breakers are kept.
+/// The rules of a store that belongs to a fleet, wherever breakers are kept.
 @Suite(.timeLimit(.minutes(60))) struct StoreFleetTests {
   @Test(arguments: StorageKind.allCases)
   func `a refused command leaves no breaker, no event and no other trace`(
@@ -31,7 +31,7 @@ import Testing
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `of several steps all are undone when one is refused`(kind: StorageKind) throws {
+  func `all of several steps are undone when one is refused`(kind: StorageKind) throws {
     let stage = try StorageStage(kind)
     try stage.step("old") { _ in }
     let before = try stage.picture()
@@ -84,7 +84,7 @@ import Testing
     try stage.hear()
     for name in ["a", "b", "a"] { try stage.step(name) { $0.give(.reset) } }
     #expect(try stage.storage.pendingOrders(limit: .max).map(\.order.name) == ["b", "a"])
-    // What it says of the mode is not overtaken by a command to the state.
+    // A command to the state does not overtake one to the mode.
     try stage.step("a") { $0.give(.force(.observe, for: nil)) }
     #expect(try stage.storage.pendingOrders(limit: .max).map(\.order.name) == ["b", "a", "a"])
   }
@@ -148,7 +148,7 @@ import Testing
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `what a relay notes and how far it has read are kept`(kind: StorageKind) throws {
+  func `the notes of a relay and its position in the stream are kept`(kind: StorageKind) throws {
     let stage = try StorageStage(kind)
     let position = FleetPosition(epoch: "e", number: 1, entry: "1-0")
     try stage.hear { request in
@@ -279,7 +279,7 @@ import Testing
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `what fails after a part was carried out leaves that part, and can be repeated`(
+  func `a request that fails halfway keeps the part carried out, and can be repeated`(
     kind: StorageKind
   ) throws {
     let stage = try StorageStage(kind)
@@ -309,7 +309,7 @@ import Testing
   }
 
   @Test
-  func `what a command to a missing breaker costs does not grow with those remembered`() throws {
+  func `the cost of a command to a missing breaker does not grow with those remembered`() throws {
     let stage = try StorageStage(.file)
     let storage = try #require(stage.storage as? SQLiteStorage)
     var stamp: Int64 = 0
@@ -371,7 +371,7 @@ import Testing
     try stage.hear { $0.published = [trip.id] }
     #expect(try stage.storage.withdraw(from: "api").map(\.action).count == 1)
     #expect(try stage.storage.fleet()?.withdrawals == 1)
-    // What has gone out stays known, and so do commands to other breakers.
+    // Commands that have gone out stay known, and so do those to other breakers.
     #expect(try stage.storage.fleetOrders().map(\.action) == [.trip(for: nil), .reset])
     #expect(try stage.storage.pendingOrders(limit: .max).map(\.order.name) == ["web"])
     // If the server has got it after all, it applies like that of any other host.
@@ -383,7 +383,7 @@ import Testing
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `the history and the store name who has given a command of another host`(
+  func `the history and the store name the giver of a command of another host`(
     kind: StorageKind
   ) throws {
     let stage = try StorageStage(kind)
@@ -402,7 +402,7 @@ import Testing
     let first = FleetGiver(said: "eve", host: "b")
     #expect(events.compactMap(\.giver) == [first, command.giver, policy.giver])
     #expect(try stage.storage.fleetOrders().map(\.giver) == [command.giver, policy.giver, first])
-    // What this host does by itself names no giver.
+    // A change that this host makes by itself names no giver.
     try stage.step("api") { $0.give(.reset) }
     let last = try stage.storage.history(of: "api", sinceMilliseconds: nil, limit: 1)
     #expect(last.map(\.giver) == [nil] && last.map(\.origin) == [nil])

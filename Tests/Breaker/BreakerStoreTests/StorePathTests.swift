@@ -46,7 +46,7 @@ import Testing
     #expect(try path(nil, isRoot: true) == "/var/lib/shared-breaker/breakers.db")
   }
 
-  @Test func `the usual path is never where everybody may write`() throws {
+  @Test func `the usual path is never where every user may write`() throws {
     #expect(try path([:]) == "/home/of-system/.local/state/shared-breaker/breakers.db")
     #expect(try path([:], home: nil) == "/var/lib/shared-breaker/breakers.db")
   }

@@ -9,7 +9,7 @@ import Testing
   private let gone = StoreError(.inputOutput, "the disk is gone")
   private let full = StoreError(.tooManyBreakers, "there is no room")
 
-  /// What a turn is, in a word.
+  /// The kind of a turn, in a word.
   private func word(_ turn: Availability.Turn) -> String {
     switch turn {
     case .use: "use"
@@ -36,7 +36,7 @@ import Testing
       (Self.second / 2, 10 * Self.second), (20 * Self.second, 10 * Self.second),
     ] as [(Int64, Int64)] {
       var availability = Availability()
-      // The first failure of an outage has cost what was promised.
+      // The first failure of an outage cost the promised time.
       _ = availability.failed(gone, at: Self.second / 2)
       let start = 3 * Self.second / 2
       #expect(word(availability.turn(at: start)) == "try")

@@ -24,7 +24,7 @@ import Testing
     #expect(try puppets[1].ask("acquire") == "normal")
   }
 
-  /// What is left of 30 seconds after the host was off for a time and up for a second.
+  /// The rest of 30 seconds after the host was off for a time and up for a second.
   @Test(
     .timeLimit(.minutes(60)),
     arguments: zip(

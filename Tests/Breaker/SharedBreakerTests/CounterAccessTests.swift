@@ -59,7 +59,7 @@ import Testing
     #expect(try stage.sharedStore().snapshot(of: "api")?.totals.successes == 200)
   }
 
-  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
+  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become another user"))
   func `processes do without a counter file that they can neither use nor create`() throws {
     let stage = try Stage()
     let directory = stage.directory.file("state")

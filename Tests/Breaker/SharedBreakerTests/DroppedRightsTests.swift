@@ -49,7 +49,7 @@ struct DroppedRightsTests {
     }
   }
 
-  /// Opens a store that has a tripped breaker, and becomes nobody.
+  /// Opens a store that has a tripped breaker, and becomes the user `nobody`.
   private static func openAsRoot(_ path: String, _ mode: UInt32) throws -> SharedStore {
     // The process that makes a store needs both of its connections at once.
     let maker = SharedStore(path: path, options: StoreOptions(mode: mode))

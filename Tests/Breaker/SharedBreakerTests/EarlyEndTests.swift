@@ -5,7 +5,7 @@ import Testing
 
 @testable import BreakerStore
 
-/// Waits of a thread that share a bound, or that somebody ends early.
+/// Waits of a thread that share a bound, or that are ended early.
 @Suite struct EarlyEndTests {
   private static let day: Int64 = 86_400_000_000_000
 

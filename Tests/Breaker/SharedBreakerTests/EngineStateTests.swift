@@ -4,7 +4,7 @@ import Testing
 @testable import BreakerStore
 @testable import SharedBreaker
 
-/// What a process knows, as a value without a store or a clock.
+/// The knowledge of a process, as a value without a store or a clock.
 @Suite struct EngineStateTests {
   private let now = Moment(boot: Instant(nanoseconds: 1), wallMilliseconds: 1)
 
@@ -21,7 +21,7 @@ import Testing
       continuity: continuity, breakers: [], revision: revision, deletedRevision: deleted)
   }
 
-  @Test func `what was read before everything was forgotten is not learned`() {
+  @Test func `a reading from before everything was forgotten is not learned`() {
     var state = EngineState()
     let cell = state.knowledge.cell("api")
     let forgettings = state.knowledge.forgettings
@@ -59,7 +59,7 @@ import Testing
 
   @Test(
     arguments: [
-      // The same store, a deletion, another store, and an older copy of it.
+      // An unchanged store, a deletion, another store, and an older copy.
       (5, 0, 7, true), (5, 5, 7, false), (5, 0, 8, false), (3, 0, 7, false),
     ] as [(Int64, Int64, Int64, Bool)])
   func `changes that do not continue what was known make a process forget it`(

@@ -45,7 +45,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a listener hears what a process committed that was killed at any step of it`() throws {
+  func `a listener hears every commit of a process that was killed at any step of it`() throws {
     let stage = try Stage()
     let listener = try stage.puppet()
     let operatorPuppet = try stage.puppet()

@@ -111,7 +111,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)), arguments: [1, 64, 128])
-  func `a process however many forks further down cannot report the call of the first one`(
+  func `a descendant of any number of forks cannot report the call of the first process`(
     depth: Int
   ) throws {
     let puppet = try Stage().puppets(1, "max-failures=3")[0]

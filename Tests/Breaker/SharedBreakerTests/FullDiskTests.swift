@@ -9,7 +9,7 @@ import Testing
     let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 512)
     let puppets = try stage.puppets(2, "max-failures=1000 open-for=30s")
     #expect(try puppets.ask("run fail") == ["failed", "failed"])
-    // As long as somebody reads from the log, it cannot start over.
+    // As long as a process reads from the log, it cannot start over.
     var reader: Holder? = try Holder(stage.store, "BEGIN; SELECT * FROM breaker")
     try disk.fill()
     // The log has no room for so many, but each caller gets the result of its own work.

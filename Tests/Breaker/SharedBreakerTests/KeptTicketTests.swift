@@ -4,7 +4,7 @@ import Testing
 @testable import BreakerStore
 @testable import SharedBreaker
 
-/// What a permit keeps of its ticket.
+/// The parts of its ticket that a permit keeps.
 @Suite struct KeptTicketTests {
   private var word: CellWord {
     var breaker = StoredBreaker(id: 5, name: "api", createdAtMilliseconds: 0)

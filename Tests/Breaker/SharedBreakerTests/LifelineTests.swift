@@ -56,7 +56,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a prober keeps its slot if somebody deletes the lock file`() throws {
+  func `a prober keeps its slot if the lock file is deleted`() throws {
     let (stage, puppets) = try dueForProbe(3, probes: 2)
     let (prober, second, other) = (puppets[0], puppets[1], puppets[2])
     #expect(try prober.ask("acquire") == "probe")
@@ -66,7 +66,7 @@ import Testing
     try hideOwners(in: stage)
     #expect(try other.ask("acquire").hasPrefix("rejected half_open"))
     prober.kill()
-    // Nobody can look at a deleted file, so only the deadline ends this probe.
+    // No process can look at a deleted file, so only the deadline ends this probe.
     #expect(try other.ask("acquire").hasPrefix("rejected half_open"))
     second.kill()
     #expect(try other.ask("acquire") == "probe")
@@ -110,7 +110,7 @@ import Testing
     #expect(try puppets[1].ask("acquire") == "probe")
   }
 
-  @Test func `a hook whose owner nobody can see goes to another process when the owner ends`()
+  @Test func `a hook whose owner is not visible goes to another process when the owner ends`()
     throws
   {
     let stage = try Stage()

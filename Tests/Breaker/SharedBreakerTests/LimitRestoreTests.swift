@@ -5,7 +5,7 @@ import Testing
 
 /// Limits that a restored backup or a command of the fleet changes while callers wait for room.
 @Suite(.timeLimit(.minutes(60))) struct LimitRestoreTests {
-  /// What changes the limit.
+  /// A cause of a change of the limit.
   enum Change: CaseIterable {
     case backup
     case fleet
@@ -59,7 +59,7 @@ import Testing
   }
 
   @Test(arguments: Change.allCases)
-  func `callers that wait begin at once when their limit is raised`(change: Change) throws {
+  func `waiting callers begin at once when their limit is raised`(change: Change) throws {
     let words = "max-concurrent=1 queue-timeout=20s"
     let holder = try holders(1, words)[0]
     let waiting = try waiters(3, words)
@@ -71,7 +71,7 @@ import Testing
   }
 
   @Test(arguments: Change.allCases)
-  func `a limit that is lowered lets no caller in that already waits`(change: Change) throws {
+  func `a limit that is lowered admits no waiting caller`(change: Change) throws {
     let words = "max-concurrent=2 queue-timeout=1h"
     let holders = try holders(2, words)
     let waiting = try waiters(1, words)[0]
@@ -85,7 +85,7 @@ import Testing
     #expect(try waiting.answer() == "normal")
   }
 
-  @Test func `a limit that is removed lets all callers in that wait`() throws {
+  @Test func `a limit that is removed admits all waiting callers`() throws {
     let words = "max-concurrent=1 queue-timeout=20s"
     let holder = try holders(1, words)[0]
     let waiting = try waiters(2, words)

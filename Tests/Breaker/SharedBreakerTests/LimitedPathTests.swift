@@ -32,7 +32,7 @@ import Testing
     } catch is SupportError {
       #expect(isFailing)
     }
-    // Another process looks, which knows nothing but what is there.
+    // Another process looks, which knows only the store.
     let other = stage.sharedStore()
     let later = try other.breaker("api", policy: Self.policy)
     try later.force(.automatic)
@@ -77,7 +77,7 @@ import Testing
         try await breaker.run { #expect(unitsInUse() == [1, 0]) }
         try await other.run { try breaker.run { #expect(unitsInUse() == [1, 1]) } }
       }
-      // What has its own task is not inside.
+      // A detached task is not inside.
       await #expect(throws: BreakerError.self) {
         try await Task.detached { try breaker.run {} }.value
       }

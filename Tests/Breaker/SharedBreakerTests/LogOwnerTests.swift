@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
+  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become another user"))
   func `a replaced file's log is not read by a process that may not set it aside`() throws {
     try stage { stage, running, copy in
       try Files.changeMode(stage.directory.file("state"), to: 0o755)

@@ -26,7 +26,7 @@ import Testing
 
   /// All that it needs of the limit are two units, of which a process that lives has one.
   @Test(.timeLimit(.minutes(60)))
-  func `killed calls open the breaker while those who notice them go on waiting`() async throws {
+  func `a caller that has to wait on records killed calls, which open the breaker`() async throws {
     let words = "max-concurrent=2 queue-timeout=1h lost-calls=failure max-failures=1"
     for isTask in [false, true] {
       let stage = try Stage()
@@ -49,9 +49,9 @@ import Testing
     }
   }
 
-  /// Otherwise it could hang as the others did, and nobody would ever know.
+  /// Otherwise it could hang as the others did, without a trace.
   @Test(.timeLimit(.minutes(60)))
-  func `a call that finds a killed one in its way is not made before that is recorded`() throws {
+  func `a call that takes the room of a killed one first records the loss`() throws {
     for mayWait in [true, false] {
       let stage = try Stage()
       let words = "max-concurrent=1 lost-calls=failure max-failures=1"
@@ -68,7 +68,7 @@ import Testing
       var rejection: Rejection?
       // A caller looks for the dead at most once a millisecond.
       while rejection?.cause != .open {
-        // What would block is done again by a call that may wait.
+        // A call that would have to block is made again by a caller that may wait.
         let decision = try breaker.enter(mayWait: mayWait) ?? breaker.enter(mayWait: true)
         guard case .rejected(let found)? = decision else {
           Issue.record("the call is made: \(String(describing: decision))")
@@ -97,8 +97,7 @@ import Testing
 
   /// Where every process makes one call, as under cron, none lives until the next second.
   @Test(.timeLimit(.minutes(60)))
-  func `a process that comes records what others have lost before it makes its first call`() throws
-  {
+  func `a new process records the lost calls of others before it makes its first call`() throws {
     for mayWait in [true, false] {
       let stage = try Stage()
       let puppets = try stage.puppets(2, "max-concurrent=9 lost-calls=failure max-failures=2")
@@ -107,7 +106,7 @@ import Testing
         puppet.kill()
       }
       let breaker = try stage.sharedStore().breaker("api")
-      // What would block is done again by a call that may wait.
+      // A call that would have to block is made again by a caller that may wait.
       let decision = try breaker.enter(mayWait: mayWait) ?? breaker.enter(mayWait: true)
       guard case .rejected(let rejection)? = decision else {
         Issue.record("the call is made: \(String(describing: decision))")
@@ -134,7 +133,7 @@ import Testing
     _ = try puppets[1].ask("succeed")
     withExtendedLifetime(holder) {}
     holder = nil
-    // Whoever found it need not live to record it.
+    // The process that found the loss need not live to record it.
     puppets[1].kill()
     while try stage.sharedStore().snapshot(of: "api")?.totals.lostCalls == 0 {
       stage.clock.advance(by: .seconds(11))
@@ -149,7 +148,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a thread that waits to record a lost call keeps no other in slots that were deleted`()
+  func `a thread that waits to record a lost call keeps no other thread in deleted slots`()
     throws
   {
     let stage = try Stage()
@@ -165,7 +164,7 @@ import Testing
     #expect(try puppets[1].ask("acquire") == "busy")
     var holder: Holder? = try Holder(stage.store, "BEGIN IMMEDIATE")
     puppets[0].kill()
-    // Who finds the call lost cannot record it.
+    // The process that finds the call lost cannot record it.
     while try puppets[1].ask("acquire") == "busy" {}
     _ = try puppets[1].ask("succeed")
     Files.removeAll(stage.store + "-slots")

@@ -121,7 +121,7 @@ import Testing
     #expect(try busy.ask("state") == "closed")
   }
 
-  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become somebody else"))
+  @Test(.timeLimit(.minutes(60)), .enabled(if: isSuperuser, "needs root, to become another user"))
   func `a process that cannot use the counters does not judge by what is left`() throws {
     let stage = try Stage()
     let policy = "failure-rate=40% window=10s min-calls=4 open-for=30s"

@@ -13,7 +13,7 @@ import Testing
     case turn
   }
 
-  /// What makes a breaker due for a probe while callers wait for room.
+  /// An event that makes a breaker due for a probe while callers wait for room.
   enum Change: CaseIterable {
     case shortTrip
     case backup

@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What a relay writes into its store of the news of other hosts.
+/// News of other hosts that a relay writes into its store.
 @Suite struct RelayNewsTests {
   private static func command(
     _ action: FleetCommand.Action, stamp: Int64, host: String = "b", name: String = "api",

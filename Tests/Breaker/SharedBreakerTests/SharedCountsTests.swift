@@ -17,7 +17,7 @@ import Testing
     let stage = try Stage()
     let puppets = try stage.puppets(8, policy)
     try puppets.ask("successes 1")
-    // What the first process has written was news to the others.
+    // The others read what the first process has written, before the files are compared.
     try puppets.ask("state")
     let log = try Files.read(stage.store + "-wal")
     let file = try Files.read(stage.store)

@@ -51,7 +51,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a snapshot shows who is under way, and does not know without the file`() throws {
+  func `a snapshot shows the calls under way, and does not know them without the file`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-concurrent=2")
     #expect(try puppets[0].ask("run") == "ok 42")
@@ -109,7 +109,7 @@ import Testing
     #expect(try puppets[1].ask("acquire") == "normal")
   }
 
-  /// In a copy of the file, calls are under way that nobody ends.
+  /// In a copy of the file, calls are under way that no process ends.
   @Test(.timeLimit(.minutes(60)), arguments: [false, true])
   func `callers that wait in a file of slots that is lost move to the next one`(
     isCopy: Bool
@@ -131,7 +131,7 @@ import Testing
     while try store.snapshot(of: "api")?.limit?.waiters.count != 3 { sched_yield() }
     Files.removeAll(page)
     stage.clock.advance(by: .seconds(2))
-    // Nobody makes a call that would notice it.
+    // The waiters notice it by themselves: no process makes a call that would.
     for other in others { #expect(try other.answer() == "normal") }
     #expect(try store.snapshot(of: "api")?.limit?.unitsInUse == 3)
   }
@@ -298,7 +298,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a process that exits or is killed leaves those who wait in order`() async throws {
+  func `waiters keep their order when a process exits or is killed`() async throws {
     let stage = try Stage()
     let puppets = try stage.puppets(2, "max-concurrent=1 queue-timeout=1h")
     #expect(try puppets[0].ask("run") == "ok 42")
@@ -341,7 +341,7 @@ import Testing
     #expect(try plain.acquire().environment.isEmpty)
   }
 
-  /// What becomes of a call in which a process has started its successor.
+  /// The fate of a call in which a process has started its successor.
   enum Course: CaseIterable { case ends, endsWithItsProcess, goesOn }
 
   @Test(.timeLimit(.minutes(60)), arguments: Course.allCases)

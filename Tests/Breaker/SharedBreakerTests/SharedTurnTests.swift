@@ -88,7 +88,7 @@ import Testing
     try breaker.acquire().succeed()
   }
 
-  @Test func `whoever waits keeps the place while others change the breaker and change it back`()
+  @Test func `a waiter keeps its place while others change the breaker and change it back`()
     throws
   {
     let other = stage.sharedStore()
@@ -114,7 +114,7 @@ import Testing
   }
 
   @Test
-  func `an opening sends away those who wait, and what takes the file is left to those who may`()
+  func `an opening rejects a waiter, which leaves the use of the file to a thread that may wait`()
     throws
   {
     let other = stage.sharedStore()

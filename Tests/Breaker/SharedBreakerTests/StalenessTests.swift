@@ -2,7 +2,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What one process writes, the next call of every other process sees.
+/// The next call of every other process sees a write of one process.
 @Suite struct StalenessTests {
   @Test(.timeLimit(.minutes(60)))
   func `a change by one process is seen by the very next call of another`() throws {

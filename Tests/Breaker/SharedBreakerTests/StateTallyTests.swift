@@ -136,7 +136,7 @@ import Testing
         let earlier = try #require(before)
         let later = try #require(now)
         #expect(later.transitions[state] >= earlier.transitions[state])
-        // What the current state adds may be cut short by a state that came meanwhile.
+        // A later state may have cut short the time that the current one adds.
         guard earlier.state != state else { continue }
         #expect(later.timeInStates[state] >= earlier.timeInStates[state])
       }

@@ -3,9 +3,9 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What a process prints when it loses its store, and when the store is back.
+/// Lines that a process prints when it loses its store, and when the store is back.
 @Suite struct TroubleLineTests {
-  /// What a child of the test prints on standard error while its store is a directory for a while.
+  /// In a child of the test, prints its line while its store is a directory for a while.
   private static func lose(_ path: String, _ options: StoreOptions) throws {
     var options = options
     options.lockTimeout = .milliseconds(100)

@@ -8,7 +8,7 @@ import Testing
   private func fail(_ breaker: Breaker) { try? breaker.run { throw Boom() } }
 
   @Test(.timeLimit(.minutes(60)))
-  func `what a process saw without its store is forgotten once the store is back`() throws {
+  func `a process forgets what it saw without its store once the store is back`() throws {
     let stage = try Stage()
     var options = StoreOptions(clock: stage.clock.clock)
     options.lockTimeout = .milliseconds(5)

@@ -139,7 +139,7 @@ import Testing
         try breaker.run(retry: .fixed(attempts: 3, delay: .zero)) {
           Issue.record("the work was run")
         } onRejection: { _ in
-          Issue.record("nobody was rejected")
+          Issue.record("no call was rejected")
         }
       }, throws: isStoreError)
     await #expect(

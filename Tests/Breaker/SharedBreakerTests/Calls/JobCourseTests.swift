@@ -3,7 +3,7 @@ import SharedBreakerTesting
 import TestSupport
 import Testing
 
-/// What a job does from its start to its end, and what it calls back.
+/// The course of a job from its start to its end, with its callbacks.
 @Suite(.timeLimit(.minutes(60))) struct JobCourseTests {
   let bench = JobBench()
 

@@ -25,7 +25,7 @@ import Testing
     #expect(answer.withLock { $0 } == 42)
   }
 
-  @Test func `those who wait are rejected when the breaker opens`() throws {
+  @Test func `waiting callers are rejected when the breaker opens`() throws {
     let policy = BreakerPolicy(maxConcurrent: 1, queue: 4, queueTimeout: .seconds(3_600))
     let breaker = try host.limited(policy)
     let permit = try breaker.acquire()
@@ -94,7 +94,7 @@ import Testing
     permit.succeed()
     for task in tasks.dropFirst(10) { #expect(try await task.value == .counted) }
     #expect(breaker.snapshot().limit?.unitsInUse == 0)
-    // Nobody has to wait for a rejection.
+    // A caller need not wait for a rejection.
     try breaker.trip()
     await #expect(throws: BreakerError.self) { _ = try await breaker.acquire().succeed() }
     guard case .rejected(let rejection) = try await breaker.decide() else {

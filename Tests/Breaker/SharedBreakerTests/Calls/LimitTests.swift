@@ -88,7 +88,7 @@ import Testing
       let breaker = try host.store().breaker("gpu", policy: policy)
       #expect(breaker.isBusy)
       worker.kill()
-      // Whoever finds the room also finds the calls.
+      // The process that finds the room also finds the lost calls.
       _ = breaker.isBusy
       let totals = breaker.snapshot().totals
       #expect(totals.failures == failures && totals.ignored >= 2 - failures)
@@ -145,7 +145,7 @@ import Testing
     #expect(!breaker.isBusy)
   }
 
-  @Test func `a limit that is removed holds for nobody`() throws {
+  @Test func `a limit that is removed holds for no caller`() throws {
     let breaker = try host.store().breaker("gpu")
     try breaker.overridePolicy(set: [.maxConcurrent: "1"])
     let permit = try breaker.acquire()
@@ -157,7 +157,7 @@ import Testing
     #expect(!breaker.isBusy)
   }
 
-  @Test func `a snapshot shows who is under way and who waits`() throws {
+  @Test func `a snapshot shows the calls under way and the waiters`() throws {
     let policy = BreakerPolicy(maxConcurrent: 2, queueTimeout: .seconds(3_600))
     let (worker, other) = (host.process(), host.process())
     let breaker = try host.limited(policy, in: worker)
@@ -251,7 +251,7 @@ import Testing
     #expect(breaker.snapshot().totals.wouldReject == before + 1)
   }
 
-  @Test func `a mode that observes lets calls through at once, also those that wait already`()
+  @Test func `a mode that observes lets calls through at once, including waiting ones`()
     async throws
   {
     let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
@@ -278,7 +278,7 @@ import Testing
     #expect(breaker.snapshot().limit?.unitsInUse == 0)
   }
 
-  @Test func `a breaker that claims keeps its claims where another one is made of it`() throws {
+  @Test func `a breaker passes its claims on to a breaker that is made from it`() throws {
     let breaker = try host.limited(BreakerPolicy(maxConcurrent: 4, reserve: 1))
     let heavy = breaker.claiming(units: 3)
     let training = heavy.claiming(inBackground: true)

@@ -92,7 +92,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a manual clock that waits too long for a sleeper tells who sleeps instead`() async throws {
+  func `a manual clock that waits too long for a sleeper names the other sleepers`() async throws {
     let clock = ManualClock()
     let limit = Duration.milliseconds(1)
     var error = await #expect(throws: NobodySleeps.self) {

@@ -2,7 +2,7 @@ import BreakerStore
 import TestSupport
 import Testing
 
-/// What happened, in the order in which it was noted.
+/// Events, in the order in which they were noted.
 final class Notes<Entry: Sendable>: Sendable {
   private let noted = Guarded<[Entry]>([])
 

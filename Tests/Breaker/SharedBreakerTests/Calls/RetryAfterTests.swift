@@ -43,7 +43,7 @@ import Testing
     (Duration.zero, "1"), (.milliseconds(1), "1"), (.seconds(1), "1"), (.milliseconds(1_001), "2"),
     (.seconds(30), "30"), (.seconds(Int64.max), "9223372036854775807"), (nil, nil),
   ])
-  func `a rejection has a value for the header that sends nobody back too early`(
+  func `a rejection has a value for the header that sends no client back too early`(
     wait: Duration?, value: String?
   ) {
     let rejection = Rejection(state: .open, mode: .automatic, retryAfter: wait)

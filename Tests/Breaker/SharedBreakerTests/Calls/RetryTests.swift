@@ -304,7 +304,7 @@ import Testing
       }
     }
     try await host.clock.untilSomebodySleeps(for: .seconds(1))
-    // What another process has written has to be read.
+    // A write of another process has to be read.
     try await host.process().store().breaker("other").run {}
     host.failStore()
     host.clock.advance(by: .seconds(1))
