@@ -35,8 +35,8 @@ import Testing
   func `a process with a false boot clock opens a breaker for as long as the others do`() throws {
     let cbctl = try CommandLineTool()
     let misled = try preloaded(cbctl)
-    // Those before and after it say which times are right, also where the test has a boot clock of
-    // its own, which is not the one of the times in a store.
+    // The breakers before and after it say which times are right, also where the test has a boot
+    // clock of its own, which is not the one of the times in a store.
     let tools = [("before", cbctl), ("api", misled), ("after", cbctl)]
     let ends = try tools.map { name, tool in
       let run = try tool("run \(name) --max-failures 1 --open-for 1h -- false")

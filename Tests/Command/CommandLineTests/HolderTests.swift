@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// Whom `show` names as those who have room under a limit.
+/// The holders of room under a limit, as `show` names them.
 struct HolderTests {
   @Test(.timeLimit(.minutes(60)))
   func `show names the command of a run without its arguments, and says that it is stopped`() throws

@@ -59,7 +59,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `no room has a program that a command leaves behind, or whose cbctl was killed`() throws {
+  func `a program has no room once its command has ended or its cbctl was killed`() throws {
     let cbctl = try CommandLineTool()
     let start = "run gpu --max-concurrent 1 --"
     let daemon = try cbctl("\(start) sh -c 'sleep 600 >/dev/null 2>&1 & echo $!'").output

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// What the scripts of the repository say of themselves.
+/// The help of the scripts of the repository.
 @Suite struct ScriptHelpTests {
   private static let folder =
     "/" + #filePath.split(separator: "/").dropLast(4).joined(separator: "/") + "/scripts"

@@ -153,7 +153,7 @@ struct WakingTests {
   }
 
   @Test(.timeLimit(.minutes(60)), arguments: ["history --follow", "watch"])
-  func `a command that follows the store ends when nobody reads its output`(command: String) throws
+  func `a command that follows the store ends when its output has no reader`(command: String) throws
   {
     // The shell waits for every command of the pipeline.
     #expect(try cbctl("\(command) | head -n 1; true").output.contains("api"))

@@ -57,7 +57,7 @@ struct AwaitedStateTests {
   ) throws {
     let snapshot = try #require(Self.breakers[kind])
     #expect(Set(AwaitedState.allCases.filter { $0.holds(for: snapshot) }) == holding)
-    // What waits for room looks at it again and again.
+    // A wait for room looks at it again and again.
     for state in AwaitedState.allCases where state != .open && !(state == .free && snapshot.permits)
     {
       let byTime = [AwaitedState.due, .permitted, .rejected, .free].contains(state)

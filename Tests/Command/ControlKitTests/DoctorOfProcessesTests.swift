@@ -4,7 +4,7 @@ import Testing
 
 @testable import ControlKit
 
-/// What `doctor` does while programs use the store.
+/// Runs of `doctor` while programs use the store.
 @Suite struct DoctorOfProcessesTests {
   private func doctor(_ stage: Stage, _ options: String...) -> Answer {
     let recorder = Recorder()

@@ -2,7 +2,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What `doctor` finds, and what it prints.
+/// Findings of `doctor`, and their output.
 @Suite struct DoctorTests {
   @Test func `the doctor finds nothing wrong with a healthy store`() throws {
     let clinic = try Clinic()

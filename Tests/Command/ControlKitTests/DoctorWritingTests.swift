@@ -5,7 +5,7 @@ import Testing
 
 @testable import ControlKit
 
-/// What `doctor` says about a store that commands refuse to write to.
+/// Findings of `doctor` about a store that commands refuse to write to.
 @Suite struct DoctorWritingTests {
   private func writing(_ store: String) -> Substring {
     let answer = cbctl(store, "doctor")

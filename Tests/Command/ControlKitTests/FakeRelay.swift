@@ -4,7 +4,7 @@ import TestSupport
 
 /// A socket beside a store that answers like a relay, or fails to answer.
 final class FakeRelay: Sendable {
-  /// What it does with a client that has asked.
+  /// The treatment of a client that has asked.
   enum Manner: Sendable {
     case answers(String)
 
@@ -20,7 +20,7 @@ final class FakeRelay: Sendable {
   private let threads = Guarded(Threads())
   private let questions = Guarded<[String]>([])
 
-  /// What clients have asked.
+  /// The questions of the clients.
   var asked: [String] { questions.withLock { $0 } }
 
   /// Starts it; it passes each question on before it answers.

@@ -6,7 +6,7 @@ import Testing
 @Suite struct FalseTimesRepairTests {
   private static let away = "1790000000000000000"
 
-  @Test func `a breaker that is open for longer than any policy allows is due for everybody`()
+  @Test func `a breaker that is open for longer than any policy allows is due everywhere`()
     throws
   {
     let clinic = try Clinic()

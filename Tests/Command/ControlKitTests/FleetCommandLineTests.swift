@@ -69,7 +69,7 @@ import Testing
     #expect(left.errors == "cbctl: nothing to leave: the store belongs to no fleet\n")
   }
 
-  /// What `fleet status` says if it cannot show the fleet.
+  /// The complaint of `fleet status` when it cannot show the fleet.
   private func complaint(
     _ fleet: FleetBench, document: String, location: SourceLocation = #_sourceLocation
   ) -> String {

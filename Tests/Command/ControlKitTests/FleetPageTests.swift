@@ -158,7 +158,7 @@ import Testing
     #expect(try answer(done, "web-1").code == 69)
   }
 
-  @Test func `the doctor warns of messages that nobody has signed`() throws {
+  @Test func `the doctor warns of unsigned messages`() throws {
     let fleet = try FleetBench()
     _ = try fleet.relay.note(isConnected: true, problem: nil)
     for (document, words) in [

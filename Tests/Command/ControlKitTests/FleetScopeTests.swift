@@ -66,7 +66,7 @@ import Testing
     #expect(pending[0].reason == "disks" && pending[0].author.hasPrefix("cbctl (pid "))
   }
 
-  @Test func `a command tells the relay who gives it before it is given`() throws {
+  @Test func `a command announces its giver to the relay before it is given`() throws {
     let fleet = try FleetBench()
     let given = Guarded<[Int]>([])
     let relay = try FakeRelay(beside: fleet.bench.path, .answers("")) { _ in
@@ -77,7 +77,7 @@ import Testing
     _ = fleet("trip", "mail", "--fleet")
     _ = fleet("reset", "pay", "mail", "--fleet")
     _ = fleet("policy", "pay", "--set", "open-for=60s", "--unset", "jitter", "--fleet")
-    // What is given here alone is nobody else's business.
+    // A command to this host alone is not announced.
     _ = fleet("trip", "pay")
     let announced = relay.asked.compactMap { line -> FleetGiving? in
       guard case .giving(let giving)? = RelayStatus.Question(words: String(line.dropLast())) else {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ControlKit
 
-/// What `fleet status` prints about a fleet.
+/// The output of `fleet status` about a fleet.
 @Suite struct FleetTextTests {
   private static let small = try? RelayStatus(document: FleetSamples.document)
 

@@ -36,8 +36,7 @@ import Testing
     return answer
   }
 
-  /// What is said at the end about a command to pay that does not wait for hosts, while something
-  /// happens to it.
+  /// The last line of a command to pay that does not wait for hosts, while something happens to it.
   private func end(_ happening: @escaping @Sendable (FleetBench) -> Void) throws -> String {
     let fleet = try FleetBench()
     let recorder = Recorder()
@@ -63,8 +62,7 @@ import Testing
     #expect(output.hasSuffix("; published to fleet prod\n"))
   }
 
-  @Test func `a command that somebody withdraws meanwhile is promised for this host alone`() throws
-  {
+  @Test func `a command that is withdrawn meanwhile is promised for this host alone`() throws {
     let output = try end { fleet in
       let store = SharedStore(path: fleet.bench.path, options: fleet.bench.options)
       _ = try? store.withdrawCommands(to: "pay")
@@ -163,7 +161,7 @@ import Testing
         == #"{"fleet":"prod","host":"host-a","name":"pay","withdrawn":0}"# + "\n")
   }
 
-  @Test func `fleet status says who has carried out a command`() throws {
+  @Test func `fleet status says which hosts have carried out a command`() throws {
     func lines(_ command: FleetConfirmations.Command) -> [String] {
       NamedConfirmations(name: "pay", confirmations: FleetConfirmations(commands: [command])).lines
     }

@@ -6,7 +6,7 @@ import Testing
 @testable import BreakerStore
 @testable import ControlKit
 
-/// What the guides say, checked against the code.
+/// Statements of the guides, checked against the code.
 @Suite struct GuideTests {
   private static func text(_ path: String) throws -> String {
     let root = #filePath.split(separator: "/").dropLast(4).joined(separator: "/")

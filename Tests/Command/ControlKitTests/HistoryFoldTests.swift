@@ -46,13 +46,13 @@ import Testing
     #expect(Self.rows([]).isEmpty)
   }
 
-  @Test func `what repeats has one row between its first and its last entry`() {
+  @Test func `a repeated change has one row between its first and its last entry`() {
     let entries = Self.outages(40)
     #expect(Self.rows(entries) == ["1", "2-199: 39 outages, 40 failed probes", "200"])
     #expect(HistoryRow.folded(entries).map(\.count) == [1, 198, 1])
   }
 
-  @Test func `a row of its own is left to whatever a person does`() {
+  @Test func `each act of a person keeps a row of its own`() {
     let person = Self.entry(100, "pay", "closed", "open", user: "deploy")
     let mode = Self.entry(101, "pay", "automatic", "observe", .mode)
     let entries = Self.outages(2) + [person, mode] + Self.outages(2, from: 200)
@@ -63,7 +63,7 @@ import Testing
       ])
   }
 
-  @Test func `breakers are told apart, whose entries take turns`() {
+  @Test func `breakers whose entries take turns are kept apart`() {
     let (one, other) = (Self.outages(3), Self.outages(3, from: 100, of: "mail"))
     let entries = zip(one, other).flatMap { [$0, $1] }
     #expect(

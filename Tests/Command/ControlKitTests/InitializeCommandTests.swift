@@ -57,7 +57,7 @@ struct InitializeCommandTests {
     _ = unsafe system("rm -rf '\(bench.folder)'")
   }
 
-  @Test func `init accepts a directory that all who share the store may write to`() {
+  @Test func `init accepts a directory that all users of the store may write to`() {
     for (mode, files) in [(0o700, "600"), (0o770, "660"), (0o777, "666")] as [(mode_t, String)] {
       let bench = CommandBench()
       unsafe chmod(bench.folder, mode)

@@ -48,7 +48,7 @@ import Testing
     #expect(clinic.line("journal", of: clinic.doctor()).word == "ok")
   }
 
-  @Test func `a store in another journal mode stays so while somebody reads it`() throws {
+  @Test func `a store in another journal mode stays so while a process reads it`() throws {
     let clinic = try Clinic()
     try clinic.sql("PRAGMA journal_mode=DELETE")
     let reader = try Holder(clinic.store, "BEGIN; SELECT * FROM store")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ControlKit
 
-/// What the commands say of a breaker with a limit.
+/// The output of the commands about a breaker with a limit.
 struct LimitCommandTests {
   private static let words = [
     "--set", "max-concurrent=1", "--set", "lost-calls=failure", "--set", "max-failures=9",
@@ -53,7 +53,7 @@ struct LimitCommandTests {
     store.close()
   }
 
-  @Test func `a busy breaker is neither failing nor open, and its page says who has room`() throws {
+  @Test func `a busy breaker is neither failing nor open, and its page names the holders`() throws {
     let (bench, store, permit) = try busyBench()
     #expect(bench("run", "gpu", "--quiet", "--", "true").code == 75)
     let page = bench("show", "gpu").output
@@ -137,7 +137,7 @@ struct LimitCommandTests {
 
   @Test func `run says that it keeps to no limit if calls cannot be counted`() throws {
     let bench = CommandBench()
-    // What is no regular file is refused, and not replaced.
+    // A file that is not regular is refused, and not replaced.
     #expect(unsafe mkdir("\(bench.path)-slots", 0o700) == 0)
     defer { unsafe rmdir("\(bench.path)-slots") }
     #expect(bench("run", "plain", "--", "true").errors.isEmpty)
@@ -173,7 +173,7 @@ struct LimitCommandTests {
   }
 }
 
-/// What `doctor` says of the file of the slots.
+/// Findings of `doctor` about the file of the slots.
 @Suite(.timeLimit(.minutes(60))) struct LimitDoctorTests {
   private func line(_ stage: Stage) -> Substring {
     let recorder = Recorder()
@@ -183,7 +183,7 @@ struct LimitCommandTests {
     return recorder.output.split(separator: "\n").first { $0.contains("  slots ") } ?? ""
   }
 
-  @Test func `the doctor counts calls, and names who keeps room without going on`() throws {
+  @Test func `the doctor counts calls, and names a stopped process that keeps room`() throws {
     let stage = try Stage()
     let puppets = try stage.puppets(3, "max-concurrent=3 max-failures=9")
     #expect(try puppets.ask("acquire") == ["normal", "normal", "normal"])
@@ -208,7 +208,7 @@ struct LimitCommandTests {
     #expect(try puppets[2].ask("acquire") == "normal")
   }
 
-  @Test func `the doctor finds nothing wrong with slots that nobody has`() throws {
+  @Test func `the doctor finds nothing wrong with slots without an owner`() throws {
     let clinic = try Clinic()
     #expect(
       clinic.line("slots", of: clinic.doctor()).text

@@ -30,7 +30,7 @@ struct LimitGuideTests {
   /// Runs a script in which `program` is the worker, and returns what it prints, in order.
   private func run(_ script: String, _ program: String) -> [Substring] {
     let folder = bench.folder
-    // These are copies, because no program can be run while anybody has it open for writing.
+    // These are copies, because no program can be run while a process has it open for writing.
     Golden.write(Self.worker + "\n", to: "\(folder)/worker.text")
     Golden.write(script, to: "\(folder)/script.text")
     let programs = Terminal.program.split(separator: "/").dropLast().joined(separator: "/")
@@ -74,7 +74,7 @@ struct LimitGuideTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `two linkers run at a time, whatever starts them, and a failure is nobody's fault`() {
+  func `two linkers run at a time, whatever starts them, and a failure is ignored`() {
     let linker = blocks[3].replacing("/usr/bin/ld", with: "\(bench.folder)/real-ld")
     Golden.write(linker, to: "\(bench.folder)/ld.text")
     let output = run(

@@ -23,7 +23,7 @@ struct LimitRenderingTests {
     return breaker("gpu", words, state)
   }
 
-  /// What can be seen of the processes.
+  /// The processes, as far as they can be seen.
   private static let seen: [Int32: SeenProcess] = [
     4_711: SeenProcess(program: "render"),
     4_715: SeenProcess(program: "cbctl", command: "rsync", isStopped: true),
@@ -93,7 +93,7 @@ struct LimitRenderingTests {
     #expect(!text.contains("FOR"))
   }
 
-  @Test func `what nobody knows is a question mark, and never a zero`() {
+  @Test func `an unknown number is a question mark, and never a zero`() {
     let unknown = Self.all[2]
     #expect(LimitWords.busy(unknown) == "?/8")
     #expect(LimitWords.queue(unknown) == "?")
@@ -127,7 +127,7 @@ struct LimitRenderingTests {
     Golden.expect(document.text + "\n", "limit.json")
   }
 
-  @Test func `the lines say who is in the background, stopped, ended or does not come`() {
+  @Test func `the lines name callers in the background, stopped, ended or absent`() {
     let page = Self.page(
       Self.gpu("max-concurrent=4 reserve=1 queue-timeout=1m") { state in
         state.calls = [Self.participant(nil, seconds: 1, isGone: true)]
@@ -145,7 +145,7 @@ struct LimitRenderingTests {
         "\n  pid 4713, 1 unit, waiting for 2s, which did not come for its turn\n"))
   }
 
-  @Test func `of very many callers the first ones are listed`() {
+  @Test func `the first of very many callers are listed`() {
     let page = Self.page(
       Self.gpu(Self.words) { state in
         state.waiters = (1...23).map { Self.participant(Int32($0), seconds: 1) }
@@ -154,7 +154,7 @@ struct LimitRenderingTests {
     #expect(!page.contains("pid 21"))
   }
 
-  @Test func `there is room unless all is taken or somebody goes before`() {
+  @Test func `there is room unless all is taken or an earlier caller waits`() {
     #expect(Self.full.hasRoom == false)
     #expect(Self.gpu(Self.words).hasRoom == true)
     #expect(Self.all[1].hasRoom == true)

@@ -6,7 +6,7 @@ import Testing
 @testable import ControlKit
 @testable import SharedBreaker
 
-/// What the metrics of a store and its breakers say.
+/// The metrics of a store and its breakers.
 @Suite struct MetricsTests {
   private static let store = StoreFigures(
     now: BreakerTimestamp(millisecondsSince1970: 1_790_000_600_125), breakers: 9, leftOut: 2,

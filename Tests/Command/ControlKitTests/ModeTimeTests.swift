@@ -2,7 +2,7 @@ import Testing
 
 @testable import ControlKit
 
-/// What is said about a mode: who has set it, why, since when and until when.
+/// The words about a mode: its author and reason, its beginning and its end.
 @Suite struct ModeTimeTests {
   /// A breaker that has been closed for an hour, with a mode that was set ten minutes ago.
   private func bench(_ options: String...) -> CommandBench {
@@ -25,7 +25,7 @@ import Testing
     #expect(cells.prefix(5) == ["pay", "closed", "forced_open", "10m", "15:13:20Z"][...])
   }
 
-  @Test func `the status on a terminal says who has set a mode, why, and until when`() {
+  @Test func `the status on a terminal gives the author, the reason and the end of a mode`() {
     let ending = onTerminal(bench("--for", "2h"), "status").split(separator: "\n")
     let author = #/cbctl \(pid \d+\)/#
     #expect(

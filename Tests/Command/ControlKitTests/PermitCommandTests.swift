@@ -109,7 +109,7 @@ struct PermitCommandTests {
     #expect(bench("status", "--json").output == "{\"breakers\":[]}\n")
   }
 
-  @Test func `the first report for a breaker that nobody declared creates it`() {
+  @Test func `the first report for a breaker that was never declared creates it`() {
     let bench = CommandBench()
     let token = bench("acquire", "new").output.dropLast()
     #expect(bench("report", String(token), "success").code == 0)

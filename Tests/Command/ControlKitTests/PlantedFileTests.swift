@@ -3,7 +3,7 @@ import TestShim
 import TestSupport
 import Testing
 
-/// Directories where everybody may create files, and where one user plants files for another.
+/// Directories where every user may create files, and where one user plants files for another.
 @Suite(.enabled(if: isSuperuser, "needs root, to become other users"))
 struct PlantedFileTests {
   enum Plant: String, CaseIterable, Codable {

@@ -35,7 +35,7 @@ final class Recorder: Sendable {
   }
 }
 
-/// What a command line printed, and its exit code.
+/// The output of a command line, and its exit code.
 struct Answer: Equatable {
   var code: Int32
   var output: String

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ControlKit
 
-/// What a repair keeps, and where it gives up.
+/// The data that a repair keeps, and the cases in which it gives up.
 @Suite struct RepairCourseTests {
   private func repair(_ stage: Stage) throws -> StoreFinding {
     let findings = try stage.sharedStore().repair()

@@ -98,7 +98,7 @@ import Testing
     #expect(names(stage).contains { $0.contains(".corrupt-") })
   }
 
-  @Test func `a repair lets nobody write to the damaged store`() throws {
+  @Test func `a repair lets no process write to the damaged store`() throws {
     let stage = try Stage()
     try makeStore(stage)
     try stage.damageHistory()

@@ -240,7 +240,7 @@ import Testing
   }
 
   @Test(.enabled(if: isSuperuser, "needs root, to give files away"))
-  func `a repaired store belongs to those who could use it before`() throws {
+  func `a repaired store belongs to the users that could use it before`() throws {
     let clinic = try Clinic()
     unsafe chown(clinic.folder, 54_321, 54_320)
     try Files.changeMode(clinic.folder, to: 0o2770)

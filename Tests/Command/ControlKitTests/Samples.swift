@@ -124,7 +124,7 @@ enum Samples {
     ],
     history: history.filter { $0.name == "payments" }, now: time)
 
-  /// The same moment on the wall clock.
+  /// `now` on the wall clock.
   static let time = BreakerTimestamp(millisecondsSince1970: now.wallMilliseconds)
 
   private static let storedPayments = {

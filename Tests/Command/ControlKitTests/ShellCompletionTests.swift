@@ -11,7 +11,7 @@ struct ShellCompletionTests {
     "--store",
   ]
 
-  /// What is typed before the tab, and the words that the shell makes of it.
+  /// Lines that are typed before the tab, and the words that the shell makes of them.
   private static let lines: [(typed: String, words: [String])] = [
     ("show pay", ["show", "pay"]),
     ("show my", ["show", "my breaker"]),

@@ -2,7 +2,7 @@ import Testing
 
 @testable import ControlKit
 
-/// What every command does where its output is not a modern terminal, row by row as in the guide.
+/// Every command where its output is not a modern terminal, row by row as in the guide.
 struct SurroundingsTests {
   /// Every command, and its exit code when its output is closed.
   static let commands: [([String], Int32)] = [

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ControlKit
 
-/// What commands print on a terminal of 80 columns.
+/// The output of commands on a terminal of 80 columns.
 @Suite struct TerminalWidthTests {
   private static let longName = "payments-of-the-region-whose-nightly-settlement-calls-the-bank"
   private static let reason =

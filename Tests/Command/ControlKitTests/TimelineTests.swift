@@ -204,7 +204,7 @@ import Testing
     Golden.expect(guide.joined(), "timeline-guide.txt")
   }
 
-  @Test func `a timeline ends a probe and a mode on time even if nobody recorded it`() {
+  @Test func `a timeline ends a probe and a mode on time even if the end was not recorded`() {
     func instant(_ ago: Int64) -> Instant { Samples.now.boot.advanced(by: -ago * 1_000_000_000) }
     let history = [
       Self.entry(300, .transition, "closed", "open"),

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ControlKit
 
-/// What `watch` shows, without a terminal.
+/// The output of `watch` without a terminal.
 struct WatchTests {
   private static let plain = Painter(isOn: false)
 
@@ -130,7 +130,7 @@ struct WatchTests {
   }
 }
 
-/// What a narrow terminal shows of the live table.
+/// The live table on a narrow terminal.
 struct NarrowWatchTests {
   /// Breakers with long numbers in every column.
   private static let snapshots = [
