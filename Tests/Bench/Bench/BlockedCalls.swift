@@ -10,7 +10,7 @@ enum BlockedCall: String, CaseIterable {
   case reset, trip, force, policy, delete
   case declaring, connecting, following, hook, closing
 
-  /// What the other process does with the store.
+  /// The way in which the other process holds the store.
   enum Hold: String, CaseIterable {
     case writer = "a writer, store in use"
     case writerAtStart = "a writer, store not opened yet"

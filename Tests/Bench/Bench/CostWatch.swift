@@ -3,7 +3,7 @@ import Glibc
 import SharedBreaker
 import TestSupport
 
-/// What calls cost in system calls, allocations and commits.
+/// Counts the system calls, allocations and commits of calls.
 struct CostWatch {
   /// System calls in a million calls, without those that check the file.
   var systemCalls = Double.nan

@@ -1,5 +1,5 @@
 extension Benchmark {
-  /// What a call through a healthy breaker costs.
+  /// The cost of a call through a healthy breaker.
   func healthyFigures() throws -> [Figure] {
     let topic = "healthy call"
     let alone = [
@@ -39,7 +39,7 @@ extension Benchmark {
     return alone + library + together + peerFigures(topic, .closed)
   }
 
-  /// What a call from C costs, which has no closure to call.
+  /// The cost of a call from C, which has no closure to call.
   private func libraryFigures(_ topic: String) throws -> [Figure] {
     try unlessMissing {
       [
@@ -61,7 +61,7 @@ extension Benchmark {
     }
   }
 
-  /// What a rejected call costs.
+  /// The cost of a rejected call.
   func rejectionFigures() throws -> [Figure] {
     let topic = "rejected call"
     let value = "rejection, as a value"

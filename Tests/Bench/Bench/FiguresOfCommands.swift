@@ -2,7 +2,7 @@ import SharedBreaker
 import TestSupport
 
 extension Benchmark {
-  /// What commands cost a script, beside the least that a process and reading a file cost.
+  /// The cost of commands in a script, beside the least cost of a process that reads a file.
   func commandFigures() throws -> [Figure] {
     let room = try room.inner("commands")
     let store = room.openStore()

@@ -1,5 +1,5 @@
 extension Benchmark {
-  /// What calls cost in system calls, allocations and commits.
+  /// The cost of calls in system calls, allocations and commits.
   func costFigures() -> [Figure] {
     let kinds: [(Load, String)] = [
       (.consecutive, "consecutive failures"), (.window, "time window"), (.last, "last calls"),
@@ -33,7 +33,7 @@ extension Benchmark {
     }
   }
 
-  /// What calls cost in a forked child that makes its first one.
+  /// The cost of the first call in a forked child.
   func forkFigures() -> [Figure] {
     let topic = "the first call of a forked child"
     let count = scale.isQuick ? 100 : 300

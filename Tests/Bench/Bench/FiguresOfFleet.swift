@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 
 extension Benchmark {
-  /// What hosts of a fleet hear of each other, and what their relays cost.
+  /// How soon hosts of a fleet hear of each other, and the cost of their relays.
   func fleetFigures() -> [Figure] {
     let fleet = Latest { try FleetRoom() }
     let encrypted = Latest { try FleetRoom(isEncrypted: true) }
@@ -30,7 +30,7 @@ extension Benchmark {
       ("a trip until the other host suspects", fleet, { try $0.suspicionMicroseconds() }),
       ("the same trip with a key, over TLS", both, { try $0.suspicionMicroseconds() }),
     ]
-    // What an operator who waits for it would notice.
+    // An operator who waits would notice more.
     let goals = ["p50": Goal.atMost(5_000), "p99": .atMost(25_000)]
     return kinds.flatMap { name, fleet, measure in
       let latest = Latest { () throws -> [Double] in
@@ -84,9 +84,9 @@ extension Benchmark {
     ]
   }
 
-  /// What a relay costs a host that has no news, and a healthy call.
+  /// The cost of a relay for a host without news, and for a healthy call.
   private func relayFigures() -> [Figure] {
-    // Nobody has done anything there: a relay that catches up is not idle.
+    // Nothing has happened there: a relay that catches up is not idle.
     let fleet = Latest { try FleetRoom() }
     let both = Latest { try FleetRoom(isEncrypted: true, isSigned: true) }
     let alone = "healthy call, no relay"
@@ -110,7 +110,7 @@ extension Benchmark {
 }
 
 extension Benchmark {
-  /// What a relay costs that has no news.
+  /// The cost of a relay without news.
   private func idleFigures(_ name: String, _ fleet: Latest<FleetRoom>) -> [Figure] {
     let idle = Latest { () throws -> (seconds: Double, megabytes: Double) in
       let room = try fleet.once()

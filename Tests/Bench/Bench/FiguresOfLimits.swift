@@ -3,7 +3,7 @@ import Glibc
 import SharedBreaker
 
 extension Benchmark {
-  /// What a call under a limit costs, beside what else counts calls on a host.
+  /// The cost of a call under a limit, beside other ways to count the calls of a host.
   func limitFigures() throws -> [Figure] {
     let topic = "calls under a limit"
     let healthy = "run, consecutive failures"
@@ -24,7 +24,7 @@ extension Benchmark {
     return alone + [shared] + handOverFigures(topic) + [idleFigure(topic)]
   }
 
-  /// What it costs that callers wait, of whom some look after processes that have died.
+  /// The cost of waiting callers, some of which look after processes that have died.
   private func idleFigure(_ topic: String) -> Figure {
     let seconds = scale.isQuick ? 5.0 : 20.0
     let subject = Subject(

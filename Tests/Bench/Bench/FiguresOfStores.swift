@@ -1,7 +1,7 @@
 import TestSupport
 
 extension Benchmark {
-  /// What a healthy call costs while another process keeps failing at another breaker of the store.
+  /// The cost of a healthy call while a process keeps failing at another breaker of the store.
   func neighbourFigures() throws -> [Figure] {
     let topic = "healthy call beside a neighbour who fails"
     let loop = try Load.consecutive.loop(in: room, on: store)

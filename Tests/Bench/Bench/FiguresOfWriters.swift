@@ -1,7 +1,7 @@
 import SharedBreaker
 
 extension Benchmark {
-  /// What it costs one process to record a failed call.
+  /// The cost of recording a failed call, in one process.
   func failureFigures() throws -> [Figure] {
     let topic = "failed call"
     let bare = "raw transaction"

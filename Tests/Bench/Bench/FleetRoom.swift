@@ -63,7 +63,7 @@ final class FleetRoom {
     }
   }
 
-  /// Two breakers of one name, one on each host, that nobody has used yet.
+  /// Two breakers of one name, one on each host, which are not in use yet.
   func pair() throws -> BreakerPair {
     used += 1
     let policy = BreakerPolicy(maxFailures: 1, openFor: .seconds(60), fleetQuorum: .hosts(1))

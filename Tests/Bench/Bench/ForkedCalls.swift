@@ -3,7 +3,7 @@ import SharedBreaker
 import TestShim
 import TestSupport
 
-/// What it costs forked children to make their first call, beside opening the same file by hand.
+/// The cost of the first call of forked children, beside opening the same file by hand.
 enum ForkedCalls {
   /// The cost of opening the file and of one SELECT, and that of a first call.
   struct Costs {

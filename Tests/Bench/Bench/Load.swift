@@ -3,7 +3,7 @@ import Glibc
 import SharedBreaker
 import Synchronization
 
-/// What is measured, by the name that a child process receives.
+/// A load to measure, by the name that a child process receives.
 enum Load: String {
   case bare, atomic, boot, coarse
   case consecutive, window, last, slow

@@ -24,7 +24,7 @@ enum ManyBreakers {
   /// of it, and of its counters.
   private static let linesOfBreaker = 3
 
-  /// What a process with a handle on every breaker reports.
+  /// The report of a process with a handle on every breaker.
   struct Result {
     var nanosecondsOfOne = Double.nan
     var nanosecondsOfAll = Double.nan

@@ -4,7 +4,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// Who has announced a command to the relay of a host.
+/// Users that announce a command to the relay of a host.
 @Suite struct CommandGiverTests {
   private func command(
     _ action: FleetCommand.Action, to name: String = "pay", reason: String? = "disks"
@@ -15,7 +15,7 @@ import Testing
 
   private let force = FleetCommand.Action.force(.forcedOpen, for: .seconds(60))
 
-  @Test func `a command is the user's who has announced just that, once`() {
+  @Test func `a command belongs to the user that has announced just that, once`() {
     let givers = CommandGivers()
     givers.note(FleetGiving(force, reason: "disks", to: ["pay", "mail"]), by: "ann")
     #expect(givers.user(of: command(force)) == "ann")
@@ -72,7 +72,7 @@ import Testing
     // Three long reasons and three lists of names leave no room for another long one.
     givers.note(FleetGiving(.reset, reason: long, to: ["mail"]), by: "eve")
     #expect(givers.user(of: command(.reset, to: "mail", reason: long)) == nil)
-    // What names no breaker takes no place, not even a user's.
+    // An announcement without a breaker takes no place, not even a user's.
     for user in 0..<100 {
       givers.note(FleetGiving(.reset, reason: nil, to: []), by: "nobody\(user)")
     }
@@ -97,7 +97,7 @@ import Testing
     #expect(user(age: .zero, after: CommandGivers.longestPause) == "ann")
     // It may wait for the server for hours.
     #expect(user(age: .seconds(9_999), after: .seconds(10_000)) == "ann")
-    // Somebody else has given it before, or after the program of this user has failed.
+    // Another user has given it before, or after the program of this user has failed.
     #expect(user(age: .seconds(1), after: .zero) == nil)
     #expect(user(age: .zero, after: CommandGivers.longestPause + .seconds(1)) == nil)
     var other = command(.reset, reason: nil)
@@ -120,7 +120,7 @@ import Testing
   }
 }
 
-/// How the hosts of a fleet name who has given a command.
+/// How the hosts of a fleet name the giver of a command.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct CommandGiverFleetTests {
   private static let key = FleetKey(hexadecimal: String(repeating: "11", count: 32))
@@ -163,7 +163,7 @@ struct CommandGiverFleetTests {
     }
     let document = try StatusClient.ask("confirmations pay", of: b)
     #expect(try FleetConfirmations(document: document).commands.map(\.giver) == [giver])
-    // A second one that nobody has announced is only said.
+    // The giver of a second one that was not announced is only said.
     try a.breaker("pay").force(.forcedClosed, scope: .fleet)
     try await eventually("b is closed") { try b.snapshot("pay")?.mode == .forcedClosed }
     #expect(try self.giver(of: "pay", at: b)?.verifiedUser == nil)
@@ -171,7 +171,7 @@ struct CommandGiverFleetTests {
   }
 
   @Test(.timeLimit(.minutes(60)), arguments: [false, true])
-  func `a user whom somebody has written into the store is not told as verified`(
+  func `a user that was written into the store is not told as verified`(
     isSigned: Bool
   ) async throws {
     let fleet = try TestFleet()

@@ -5,7 +5,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What a relay says about who has carried out a command, over a real server.
+/// Which hosts have carried out a command, as relays tell it over a real server.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct ConfirmationTests {
   private func known(_ name: String, by host: TestHost) throws -> [FleetConfirmations.Command] {
@@ -13,7 +13,7 @@ struct ConfirmationTests {
     return try FleetConfirmations(document: text).commands
   }
 
-  /// What the host knows of the standing of each host.
+  /// The standing of each host, as far as this host knows it.
   private func standings(
     of name: String, by host: TestHost
   ) throws -> [String: FleetConfirmations.Standing] {
@@ -23,7 +23,7 @@ struct ConfirmationTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `every host learns who has carried out a command`() async throws {
+  func `every host learns which hosts have carried out a command`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b", "c")
     try hosts[0].breaker("pay").force(.forcedOpen, reason: "drill", scope: .fleet)
@@ -59,7 +59,7 @@ struct ConfirmationTests {
     }
     let others = try standings(of: "pay", by: hosts[0])
     #expect(others["old"] == .mute)
-    // A relay that ends in order takes its host away; whoever comes back confirms.
+    // A relay that ends in order takes its host away; a host that comes back confirms.
     #expect(others["b"] == nil)
     hosts[1].start()
     try await eventually("b has confirmed it") {
@@ -92,7 +92,7 @@ struct ConfirmationTests {
   func `a command that the relay cannot read is refused by name`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b")
-    // As a later relay would tell it for host a, with an action that nobody knows yet.
+    // As a later relay would tell it for host a, with an action that does not exist yet.
     let script = """
       local n = redis.call('INCR', KEYS[2])
       redis.call('XADD', KEYS[1], '*', 'v', '1', 'n', n, 'k', 'command', 'h', 'z', 'l', '1',
@@ -135,7 +135,7 @@ struct ConfirmationTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `after a withdrawal the host follows again what the fleet says`() async throws {
+  func `after a withdrawal the host follows the fleet again`() async throws {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b")
     try hosts[1].breaker("pay").force(.forcedOpen, scope: .fleet)
@@ -175,7 +175,7 @@ struct ConfirmationTests {
     #expect(later >= now && later < now + 600_000)
     // One that comes late does not make the host older than it is.
     #expect(try seen(sentAt: now - 90_000) == later)
-    // What a clock that was set says is not believed.
+    // A time from a clock that was set is not believed.
     let odd = try #require(try seen(sentAt: 5, as: "odd"))
     #expect(odd >= now)
   }

@@ -4,7 +4,7 @@ import TestSupport
 
 /// A server that gives the answers that a test wants to any question.
 final class FakeServer {
-  /// What to do after the first bytes of a client.
+  /// The reaction to the first bytes of a client.
   enum Manner: Sendable {
     /// Sends bytes, and then nothing more.
     case send([UInt8])
@@ -38,7 +38,7 @@ final class FakeServer {
     threads.start { [listener, end] in Self.serve(listener, manner, until: end) }
   }
 
-  /// Creates a server at a port that nobody else uses.
+  /// Creates a server at a port that is not in use.
   init(_ manner: Manner) throws {
     signal(SIGPIPE, SIG_IGN)
     path = ""

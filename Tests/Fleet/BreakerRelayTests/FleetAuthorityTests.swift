@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What is signed, and what happens to what is not.
+/// Signed messages and commands, and the treatment of unsigned ones.
 struct FleetAuthorityTests {
   private static let keys = ["11", "22", "33"].compactMap {
     FleetKey(hexadecimal: String(repeating: $0, count: 32))
@@ -62,12 +62,12 @@ struct FleetAuthorityTests {
       refusal(signed(opened, by: FleetAuthority(fleet: "prod", keys: [Self.keys[0]]))) == .forged)
     #expect(
       refusal(signed(opened, by: FleetAuthority(fleet: "test", keys: [Self.keys[1]]))) == .forged)
-    // Who has no key does not look at seals.
+    // A host without a key does not look at seals.
     #expect(refusal(right, none) == nil)
   }
 
   @Test
-  func `while a fleet gets its first key, what is not signed counts, but nothing that is wrong`() {
+  func `while a fleet gets its first key, unsigned messages count, but no forged ones`() {
     let open = FleetAuthority(fleet: "test", keys: [Self.keys[0]], acceptsUnsigned: true)
     var changed = signed(opened, by: authority)
     changed["g"] = "5"
@@ -84,7 +84,7 @@ struct FleetAuthorityTests {
     #expect(refusal(signed(opened, by: authority), new) == .forged)
   }
 
-  @Test func `a message that is sent again is not younger for it`() throws {
+  @Test func `a message that is sent again does not become younger`() throws {
     let message = try FleetMessage(
       reply(signed(opened, by: authority)), receivedAt: Self.now + 5_000, at: Self.now + 5_000,
       believing: authority)
@@ -142,7 +142,7 @@ struct FleetAuthorityTests {
     #expect(read.seals.count == 3)
   }
 
-  @Test func `what is not signed makes a signed command neither younger nor older`() throws {
+  @Test func `unsigned parts make a signed command neither younger nor older`() throws {
     let text = CommandText.text(of: authority.signed(command, at: Self.now))
     for age in ["0", "3100000000"] {
       let other = text.replacing("\"age_ms\":3000", with: "\"age_ms\":\(age)")
@@ -225,7 +225,7 @@ struct FleetAuthorityTests {
     #expect(obeys.obeyedWords == ["key \(first.name.short)"])
   }
 
-  @Test func `a host says which commands it has dealt with, and of which it says nothing`() throws {
+  @Test func `a host names the commands that it has dealt with, and leaves old ones open`() throws {
     func given(_ stamp: Int64, to name: String = "db", on host: String = "b") -> FleetCommand {
       FleetCommand(
         name: name, action: .reset, author: "x", host: host, stamp: stamp, age: .zero)
@@ -248,7 +248,7 @@ struct FleetAuthorityTests {
   }
 
   @Test
-  func `what stands in the place of a host takes its name only if a relay has signed it lately`()
+  func `an entry under the name of a host takes the name only if a relay has signed it lately`()
     throws
   {
     var text = HostText(lineage: "1", run: "2", since: BreakerTimestamp(millisecondsSince1970: 0))
@@ -287,7 +287,7 @@ struct FleetAuthorityTests {
       refusal(signed(fields(obeys.signed(other, at: Self.now)), by: obeys), obeys) == .authority)
     other.host = "ops"
     #expect(refusal(signed(fields(obeys.signed(other, at: Self.now)), by: obeys), obeys) == nil)
-    // What a host tells of its own breakers is not a command.
+    // A message about a breaker of its sender is not a command.
     #expect(refusal(signed(opened, by: obeys), obeys) == nil)
   }
 

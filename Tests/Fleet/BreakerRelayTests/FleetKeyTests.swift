@@ -29,7 +29,7 @@ struct FleetKeyTests {
     "", "00", "x", String(repeating: "0", count: 63), String(repeating: "0", count: 65),
     String(repeating: "0", count: 258), String(repeating: "0g", count: 32),
   ])
-  func `what is no secret is no key`(text: String) {
+  func `a text that is not a secret is refused as a key`(text: String) {
     #expect(FleetKey(hexadecimal: text) == nil)
   }
 

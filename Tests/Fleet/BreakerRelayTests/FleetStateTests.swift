@@ -2,7 +2,7 @@ import BreakerRelay
 import SharedBreaker
 import Testing
 
-/// What the server keeps, and what a host concludes from it after a disconnection.
+/// The state on the server, and a host's conclusions from it after a disconnection.
 struct FleetStateTests {
   private static func bytes(_ text: String) -> RedisReply { .bytes(Array(text.utf8)) }
 

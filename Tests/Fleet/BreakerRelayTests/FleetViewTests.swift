@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What a host concludes from messages of other hosts.
+/// A host's conclusions from messages of other hosts.
 struct FleetViewTests {
   private var view = FleetView(host: "a")
   private let three = BreakerPolicy(fleetQuorum: .hosts(3))
@@ -96,7 +96,7 @@ struct FleetViewTests {
   }
 }
 
-/// What a host tells of its own breakers.
+/// Messages of a host about its own breakers.
 struct FleetTellingTests {
   private var view = FleetView(host: "a")
 

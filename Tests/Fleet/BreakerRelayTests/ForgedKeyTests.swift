@@ -4,7 +4,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// Everything that a relay reads on the server, written by somebody who has its password and no key.
+/// All that a relay reads on the server, written by an attacker with its password and no key.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct ForgedKeyTests {
   private static let keys = ["11", "22"].compactMap {
@@ -75,7 +75,7 @@ struct ForgedKeyTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `nobody without the key takes the name of a host`() async throws {
+  func `an attacker without the key cannot take the name of a host`() async throws {
     let (a, b) = (try await host("a"), try await host("b"))
     let word = try command("HGET", "sb:{test}:host:b", "")
     b.stop()
@@ -97,7 +97,7 @@ struct ForgedKeyTests {
     }
     try damage("HSET host:b ", with: "'', '\\255'")
     try await expectsThat(a, commands: b, to: "pay")
-    // A relay that starts while somebody keeps the name is not kept out either.
+    // A relay that starts while the attacker keeps the name is not kept out either.
     b.stop()
     try command("HSET", "sb:{test}:host:b", "", unsigned)
     try command("ZADD", "sb:{test}:hosts", String(Self.now + 600_000), "b")
@@ -127,7 +127,7 @@ struct ForgedKeyTests {
   @Test(
     .timeLimit(.minutes(60)),
     arguments: ["nan", "-nan", "inf", "-1", "1e300", "9007199254740992", "x", "0.5", ""])
-  func `whatever the count is set to, commands are numbered`(count: String) async throws {
+  func `commands are numbered, whatever value the count is set to`(count: String) async throws {
     let (a, b) = (try await host("a"), try await host("b"))
     try command("SET", "sb:{test}:count", count)
     try await expectsThat(a, commands: b, to: "pay")
@@ -171,7 +171,7 @@ struct ForgedKeyTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `what is too large to be read keeps no relay out`() async throws {
+  func `entries that are too large to be read keep no relay out`() async throws {
     let (a, b) = (try await host("a"), try await host("b"))
     try a.breaker("old").force(.observe, scope: .fleet)
     try await eventually("b has it") { try b.snapshot("old")?.mode == .observe }
@@ -233,7 +233,7 @@ struct ForgedKeyTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a command that the server keeps is not made older, nor is damage in its way`() async throws
+  func `a command that the server keeps grows no older, and damage does not stop it`() async throws
   {
     let a = try await host("a")
     try a.breaker("pay").force(.observe, for: .seconds(3_600), scope: .fleet)
@@ -244,7 +244,7 @@ struct ForgedKeyTests {
     try command("HSET", "sb:{test}:commands", "pay\nmode", words.joined(separator: " "))
     let b = try await host("b")
     try await eventually("b observes it") { try b.snapshot("pay")?.mode == .observe }
-    // What is not even text, and seems to be later.
+    // This is not even text, and seems to be later.
     let later = "'\(Self.now + 80_000_000) z \(Self.now) {\\255'"
     for name in ["pay", "mail"] {
       try command(
@@ -263,7 +263,7 @@ struct ForgedKeyTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `damaged evidence and descriptions, and hosts that are not there, are in nobody's way`()
+  func `damaged evidence and descriptions, and hosts that do not exist, stop no relay`()
     async throws
   {
     let (a, b) = (try await host("a"), try await host("b"))
@@ -293,13 +293,13 @@ struct ForgedKeyTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `no number makes it seem that a host has carried out a command`() async throws {
+  func `no forged number shows a command as carried out by a host`() async throws {
     let (a, b) = (try await host("a"), try await host("b"))
     try await expectsThat(b, commands: a, to: "old")
     b.stop()
     try a.breaker("pay").force(.forcedOpen, scope: .fleet)
     try await eventually("it is told") { try a.store.fleetStanding()?.waiting == 0 }
-    // Somebody takes it away before b could hear it, and puts it back with an early number.
+    // The attacker removes it before b could hear it, and puts it back with an early number.
     let kept = try command("HGET", "sb:{test}:commands", "pay\nmode")
     let number = try #require(kept.split(separator: #""n":"#).last?.dropLast())
     try command("HDEL", "sb:{test}:commands", "pay\nmode")
@@ -328,7 +328,7 @@ struct ForgedKeyTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `only who has a command key commands, in whatever name, and the key can be replaced`()
+  func `a command takes a command key, in whatever name, and the key can be replaced`()
     async throws
   {
     let orders = ["44", "55"].compactMap {
@@ -344,7 +344,7 @@ struct ForgedKeyTests {
     #expect(RelayCheck(ops.options).lines.contains { $0.hasSuffix(first.name.text) })
     let words = "ok: commands to the fleet are refused on this host: "
     #expect(RelayCheck(a.options).lines.contains { $0.hasPrefix(words) })
-    // This one has the key of the fleet and obeys everybody, so its relay lets all out.
+    // This one has the key of the fleet and obeys every host, so its relay lets all commands out.
     let rogue = try await host("rogue")
     try rogue.breaker("db").force(.forcedOpen, scope: .fleet)
     try await eventually("a has refused it") {

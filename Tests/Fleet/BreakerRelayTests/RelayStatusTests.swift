@@ -4,7 +4,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What a relay tells at its socket.
+/// The answers of a relay at its socket.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct RelayStatusTests {
   @Test(.timeLimit(.minutes(60)))

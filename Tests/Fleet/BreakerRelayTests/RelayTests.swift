@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What hosts of a fleet learn from each other, over a real server.
+/// Hosts of a fleet that learn from each other, over a real server.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct RelayTests {
   @Test(.timeLimit(.minutes(60)))
@@ -53,7 +53,7 @@ struct RelayTests {
     a.start()
     try await a.awaits(.overtaken)
     #expect(a.log.contains { $0.contains("far ahead") })
-    // What was given with the wrong clock was given after the command of b.
+    // The command with the wrong clock was given after that of b.
     try await eventually("b observes") { try b.snapshot("pay")?.mode == .observe }
     try await eventually("b has heard what was given with the right clock") {
       try b.snapshot("mail")?.mode == .observe
@@ -109,7 +109,7 @@ struct RelayTests {
     try await eventually("c suspects") { try hosts[2].snapshot("db")?.state == .halfOpen }
     try await breakers[2].run {}
     #expect(try hosts[2].snapshot("db")?.state == .closed)
-    // What c tells about the breaker comes before the second of these.
+    // Any message of c about the breaker comes before the second of these.
     for name in ["later", "last"] {
       try hosts[2].breaker(name).force(.observe, scope: .fleet)
       try await eventually("a has heard") { try hosts[0].snapshot(name)?.mode == .observe }

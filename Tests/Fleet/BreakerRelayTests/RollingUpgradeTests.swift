@@ -10,7 +10,7 @@ struct RollingUpgradeTests {
   private let fleet: TestFleet
   private static let lineage = "60eb323dfcb6ca9f"
 
-  /// What a relay of version 1 appended to the stream, without the numbers.
+  /// Messages that a relay of version 1 appended to the stream, without the numbers.
   private static let messages = [
     [
       "v": "1", "k": "command", "h": "old", "l": lineage, "b": "pay", "s": "1795446286206",
@@ -27,7 +27,7 @@ struct RollingUpgradeTests {
     ],
   ]
 
-  /// What it kept beside the stream of the same commands, and of the open breaker.
+  /// The commands as it kept them beside the stream, and the open breaker.
   private static let commands = [
     "pay\nmode": "1795446286206 old 1795446286206 "
       + #"{"action":"force","mode":"forced_open","for_ms":31536000000,"reason":"drill","by":"#

@@ -87,7 +87,7 @@ struct SentinelTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a relay stays connected without sentinels, and says that nobody would notice a failover`()
+  func `a relay stays connected without sentinels, and says that it would miss a failover`()
     async throws
   {
     let stage = try SentinelStage(in: directory, sentinels: 1)
@@ -156,7 +156,7 @@ struct SentinelTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `what is no sentinel, and what is one by mistake, is refused with what to do`() throws {
+  func `a server instead of a sentinel, or the reverse, is refused with what to do`() throws {
     let stage = try SentinelStage(in: directory, sentinels: 1)
     var address = stage.address
     let server = Sentinels.Member(host: "127.0.0.1", port: stage.ports[0])

@@ -1,7 +1,7 @@
 import BreakerRelay
 import Testing
 
-/// What a host knows about the server's clock.
+/// A host's knowledge of the server's clock.
 struct ServerClockTests {
   private let start = ContinuousClock.now
 
@@ -22,7 +22,7 @@ struct ServerClockTests {
     #expect(after.now(start + .seconds(2)) == 1_401_000)
   }
 
-  @Test func `what the server has received moves its clock forward, and never back`() {
+  @Test func `a time that the server has received moves its clock forward, and never back`() {
     var clock = ServerClock(milliseconds: 1_000, at: start)
     let later = start + .seconds(1)
     clock.hasReached(1_999, at: later)

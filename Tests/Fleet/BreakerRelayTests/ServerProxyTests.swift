@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What becomes of a host whose way to the server is disturbed, while the server itself is well.
+/// Hosts whose way to the server is disturbed, while the server itself is well.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct ServerProxyTests {
   private let fleet: TestFleet

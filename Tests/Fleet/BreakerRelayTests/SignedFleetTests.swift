@@ -4,7 +4,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// A fleet with a key, whose server anybody can write to.
+/// A fleet with a key, whose server an attacker can write to.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct SignedFleetTests {
   private static let keys = ["11", "22"].compactMap {
@@ -55,7 +55,7 @@ struct SignedFleetTests {
   private static var now: Int64 { StoreClock.system.wallTime.millisecondsSince1970 }
 
   @Test(.timeLimit(.minutes(60)))
-  func `who can write to the server, and has no key, commands nobody`() async throws {
+  func `an attacker that can write to the server, and has no key, commands no host`() async throws {
     let (a, b) = (try await host("a"), try await host("b"))
     try forge(forged("b"), by: a)
     try forge(forged("z", stamp: Self.now + 3_600_000), by: a)
@@ -77,7 +77,7 @@ struct SignedFleetTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `what is forged on the server is neither believed nor in anybody's way`() async throws {
+  func `forgeries on the server are not believed, and disturb no host`() async throws {
     let tomorrow = Self.now + 80_000_000
     try fleet.server.command(
       "HSET", "sb:{test}:commands", "pay\nmode", "\(tomorrow) z \(Self.now) \(force)",
@@ -95,7 +95,7 @@ struct SignedFleetTests {
     try await eventually("b observes") { try b.snapshot("pay")?.mode == .observe }
     #expect(try b.snapshot("mail") == nil)
     #expect(try b.snapshot("db")?.state == .closed)
-    // A forgery that comes while relays are connected is in nobody's way either.
+    // A forgery that comes while relays are connected disturbs no host either.
     try fleet.server.command(
       "HSET", "sb:{test}:commands", "pay\nmode", "\(tomorrow) z \(Self.now) \(force)")
     try b.breaker("pay").force(.forcedClosed, scope: .fleet)
@@ -103,7 +103,7 @@ struct SignedFleetTests {
     try await eventually("a has done it, as far as b knows") {
       try confirmations(of: "pay", by: b)["a"]?.standing == .confirmed
     }
-    // What evidence is signed counts as before.
+    // Signed evidence counts as before.
     for host in [a, b] {
       _ = try host.breaker("api", sharedPolicy)
     }
@@ -120,7 +120,7 @@ struct SignedFleetTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `nobody confirms in the name of another host`() async throws {
+  func `a confirmation in the name of another host is not believed`() async throws {
     let (a, b) = (try await host("a"), try await host("b"))
     try a.breaker("pay").force(.observe, scope: .fleet)
     try await eventually("b has done it, as far as a knows") {
@@ -150,7 +150,7 @@ struct SignedFleetTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a host that hears again what was signed once does nothing twice`() async throws {
+  func `a host that hears a signed message again does nothing twice`() async throws {
     let (a, b) = (try await host("a"), try await host("b"))
     for host in [a, b] { _ = try host.breaker("db", sharedPolicy) }
     try a.breaker("pay").force(.observe, scope: .fleet)
@@ -214,7 +214,7 @@ struct SignedFleetTests {
       try confirmations(of: "mail", by: rogue)["ops"]?.standing == .refused
     }
     #expect(try ops.snapshot("mail") == nil)
-    // Whoever can write to the store of a host cannot give commands in the name of another one.
+    // A user that can write to the store of a host cannot give commands in the name of another one.
     a.stop()
     let path = try #require(a.options.store)
     let stamp = Self.now

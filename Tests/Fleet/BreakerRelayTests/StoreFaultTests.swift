@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// What a relay does when the store of its host fails.
+/// A relay whose host's store fails.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct StoreFaultTests {
   @Test(.timeLimit(.minutes(60)))

@@ -195,8 +195,7 @@ struct TLSTests {
       ([0x15, 3, 3, 0, 2, 2, 80], "TLS has failed: "),
       ([], "it closed the connection"),
     ])
-  func `what is no server for TLS is refused with what to do`(answer: [UInt8], words: String) throws
-  {
+  func `a server without TLS is refused with what to do`(answer: [UInt8], words: String) throws {
     let fake = try FakeServer(.sendAndClose(answer))
     defer { fake.stop() }
     let error = error(fake.port, host: "127.0.0.1", certificates.trust())
@@ -236,7 +235,7 @@ struct TLSTests {
     let (child, port) = try Certificates.server(try certificates.pair("server"), [])
     try child.send("+OK\r")
     _ = try connect(port, certificates.trust())
-    // Without a goodbye, the server would have to fear that somebody has cut the connection.
+    // Without a goodbye, the server would have to fear that an attacker has cut the connection.
     var lines: [String] = []
     while let line = try child.line() {
       lines.append(line)
@@ -263,7 +262,7 @@ struct TLSTests {
     let rsa = try certificates.selfSigned("rsa", key: ["-newkey", "rsa:2048"])
     func error(_ authorities: String, _ certificate: String? = nil, _ key: String? = nil) -> String
     {
-      // Nobody listens at this port.
+      // There is no server at this port.
       self.error(1, RedisTLS(authorities: authorities, certificate: certificate, key: key))
     }
     let file = certificates.file
@@ -280,7 +279,7 @@ struct TLSTests {
     }
   }
 
-  @Test func `a check warns of secrets that everybody may read`() throws {
+  @Test func `a check warns of secrets that every user may read`() throws {
     let pair = try certificates.pair("client")
     let password = directory.file("password")
     try Files.write(password, Array("geheim\n".utf8))
@@ -340,7 +339,7 @@ struct TLSTests {
 }
 
 extension Certificates {
-  /// What trusts this authority alone, and shows a certificate if there is one.
+  /// A configuration that trusts this authority alone, and shows a certificate if there is one.
   func trust(showing pair: Pair? = nil) -> RedisTLS {
     RedisTLS(authorities: file, certificate: pair?.certificate, key: pair?.key)
   }

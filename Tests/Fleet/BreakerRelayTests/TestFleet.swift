@@ -54,7 +54,7 @@ final class TestHost: Sendable {
   private let running = Mutex<Running?>(nil)
   private let lines = Lines()
 
-  /// What a relay has reported, which it may do after the test has let go of the host.
+  /// The reports of a relay, which may come after the test has let go of the host.
   private final class Lines: Sendable {
     let all = Mutex<[String]>([])
   }
@@ -120,7 +120,7 @@ final class TestHost: Sendable {
     try body(store)
   }
 
-  /// What the relay has reported.
+  /// The reports of the relay.
   var log: [String] { lines.all.withLock { $0 } }
 
   func count(_ kind: RelayLog.Kind) -> Int {

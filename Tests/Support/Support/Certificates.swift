@@ -72,7 +72,7 @@ package final class Certificates {
     return pair
   }
 
-  /// A certificate that nobody but itself has signed.
+  /// A certificate that has signed itself.
   package func selfSigned(_ file: String, key: [String]? = nil) throws -> Pair {
     let pair = Pair(
       certificate: directory.file("\(file).pem"), key: directory.file("\(file).key"))

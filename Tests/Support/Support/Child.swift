@@ -16,8 +16,8 @@ package final class Child {
 
   /// Starts a program; with `hasWords`, standard error is part of its output.
   ///
-  /// It inherits nothing but its standard streams, or else it could keep a lock that somebody who
-  /// runs the tests holds.
+  /// It inherits nothing but its standard streams, or else it could keep a lock that the program
+  /// which runs the tests holds.
   package init(
     _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 300_000,
     hasWords: Bool = false

@@ -33,7 +33,7 @@ package final class HostNetwork {
   package static let isPermitted =
     isSuperuser && programs.allSatisfy { Files.exists($0) } && (try? HostNetwork(["a"])) != nil
 
-  /// What to begin a command with that runs on a host, or in the middle.
+  /// The words before a command that runs it on a host, or in the middle.
   package func launcher(_ name: String? = nil) -> [String] {
     (name.flatMap { hosts[$0] } ?? middle).launcher
   }
@@ -54,7 +54,7 @@ private struct Namespace {
   private let holder: Child
 
   init() throws {
-    // It ends when nobody can write to it any more, so also if this process is killed.
+    // It ends when no process can write to it any more, so also if this process is killed.
     holder = try Child("/usr/bin/unshare", ["--net", "cat"])
     try holder.send("")
     guard try holder.line() == "" else { throw SupportError("unshare makes no network namespace") }

@@ -160,7 +160,7 @@ extension RedisServer {
     return (server, number)
   }
 
-  /// A port of the loopback interface that nobody uses at this moment.
+  /// A port of the loopback interface that is not in use at this moment.
   private static func freePort() throws -> UInt16 {
     let probe = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     guard probe >= 0 else { throw SupportError("socket", errno) }

@@ -4,7 +4,7 @@ import Synchronization
 /// A connection to a server that a test can disturb: it copies bytes between its own socket and the
 /// server's.
 package final class ServerProxy {
-  /// What the proxy does with the bytes that arrive.
+  /// The treatment of the bytes that arrive at the proxy.
   package enum Manner: Sendable, Hashable {
     case passOn
 
@@ -28,7 +28,7 @@ package final class ServerProxy {
   private let threads = Threads()
   private let course = Course()
 
-  /// What the test and the thread of the proxy tell each other.
+  /// The state that the test and the thread of the proxy share.
   private final class Course: Sendable {
     struct State {
       var manner = Manner.passOn

@@ -1,4 +1,4 @@
-/// What a row of the table measures.
+/// The subject of a row of the table.
 struct Subject {
   var topic: String
   var name: String
@@ -68,7 +68,7 @@ struct Goal {
     Self(side: .atLeast, limit: limit, isOfComparison: false)
   }
 
-  /// The same goal, for the comparison.
+  /// This goal, for the comparison.
   var compared: Goal { Self(side: side, limit: limit, isOfComparison: true) }
 
   func isReached(by value: Double) -> Bool {

@@ -1,4 +1,4 @@
-// What the benchmark needs and Swift cannot say.
+// Parts of the benchmark that cannot be written in Swift.
 #pragma once
 
 #include <stdint.h>
@@ -29,12 +29,12 @@ int bs_semaphore_pairs(int64_t count);
 int bs_flock_pairs(const char *path, int64_t count);
 
 // Two processes that have a turn one after the other, in a file that both map. A turn ends once the other
-// process sleeps, so whoever hands it over has to wake the other one.
+// process sleeps, so the process that hands it over has to wake the other one.
 typedef struct bs_turns bs_turns;
 enum { BS_MOST_TURNS = 65536 };
 
 // Keeps this thread on the first of its processors. How long a sleeping processor takes to wake is up to the
-// machine, and the scheduler decides anew each time whether one has to.
+// machine, and the scheduler decides each time whether one has to.
 void bs_stay_on_one_processor(void);
 
 // Maps the file, which is made if it is missing. Returns NULL if that fails.
