@@ -4,7 +4,7 @@ import Glibc
 struct Environment: Sendable {
   var name: String
 
-  /// What is special about the environment.
+  /// The peculiarity of the environment, in a line.
   var summary: String
 
   /// Options of unshare(1) for each process inside, in addition to a mount namespace of its own.

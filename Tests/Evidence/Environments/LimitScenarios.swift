@@ -1,16 +1,16 @@
 import Glibc
 import TestSupport
 
-/// Scenarios of limits: how many calls are under way, and who gets the room of the dead.
+/// Scenarios of limits: how many calls are under way, and which callers get the room of the dead.
 extension Scenario {
   static let ofLimits = [
     Scenario(
       name: "limit",
-      summary: "never more calls than the limit are under way, whoever is killed"
+      summary: "never more calls than the limit are under way, whichever process is killed"
     ) { scene in try scene.storm() },
     Scenario(
       name: "room of the dead",
-      summary: "a killed process gives its room to whoever looks for it, and to whoever waits"
+      summary: "a killed process gives its room to callers that look for it, and to waiters"
     ) { scene in
       for victim in Scene.Side.allCases {
         for heir in Scene.Side.allCases { try scene.killHolder(victim, inheritedBy: heir) }
@@ -44,7 +44,7 @@ extension Scene {
     let limit = 3
     let witness = try SlotWitness(path: directory.file("witness"))
     var puppets = try puppets(each: 3, "max-concurrent=\(limit) queue-timeout=1h")
-    // What has hardly any descriptors left may have no page, and keeps to the limit alone.
+    // A process without spare descriptors may have no page, and keeps to the limit alone.
     if environment.isStarved { puppets = puppets.enumerated().filter { $0.0 % 2 == 0 }.map(\.1) }
     for puppet in puppets { expect(try puppet.ask("run"), is: "ok 42", "a call before the storm") }
     func start(_ index: Int) throws {
@@ -55,7 +55,7 @@ extension Scene {
       let begun = witness.begun
       _ = try until("calls go on in round \(round)") { witness.begun > begun + 20 ? true : nil }
       let index = round % puppets.count
-      // It may give up its room at any instant from now on, which nobody can see.
+      // It may give up its room at any instant from now on, and no process can see when.
       witness.exclude(index)
       try kill(puppets[index])
       puppets[index] = try puppet(index % 2 == 0 || environment.isStarved ? .outside : .inside)
@@ -120,7 +120,7 @@ extension Scene {
     for victim in victims { expect(try victim.ask("acquire"), is: "normal", "a call that hangs") }
     expect(try other.ask("run"), is: "ok 42", "a call beside two that hang \(side)")
     if group == nil { try kill(victims) } else { try starve(victims) }
-    // Whoever makes a call a second later records them.
+    // A process that makes a call a second later records them.
     _ = try until("the breaker opens after two calls \(side) have hung") {
       try other.ask("run").hasPrefix("rejected open") ? true : nil
     }

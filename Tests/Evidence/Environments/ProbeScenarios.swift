@@ -36,7 +36,7 @@ extension Scenario {
       let (victim, other) = (try scene.puppet(.outside), try scene.puppet(.inside))
       try scene.trip([victim, other], "api", "open-for=200ms probe-timeout=10m")
       scene.expect(try scene.permit(for: victim, "a prober"), is: "probe", "the first call")
-      // As if it were in a PID namespace that nobody else is in.
+      // As if it were alone in a PID namespace.
       try Database.rows(
         scene.store, "UPDATE lease SET pid = 1, pid_namespace = 2; UPDATE breaker SET name = name")
       for side in Scene.Side.allCases {
@@ -80,7 +80,7 @@ extension Scenario {
     },
     Scenario(
       name: "hung probe",
-      summary: "a probe that hangs locks nobody out, not even processes that only ask"
+      summary: "a probe that hangs locks no process out, not even those that only ask"
     ) { scene in
       for prober in Scene.Side.allCases {
         let name = "hung-\(prober)"

@@ -68,7 +68,7 @@ extension Scene {
     let copy = storeDirectory + ".copy"
     let backup = try run(.outside, ["sqlite3", store, ".backup '\(copy)'"])
     expect(backup, hasCode: 0, "sqlite3 .backup")
-    // What happens after the copy was made is in the log, which stays in place.
+    // Later changes are in the log, which stays in place.
     try fail(puppets, "kept")
     try fail(puppets, "lost")
 

@@ -1,4 +1,4 @@
-/// What several processes do with one store, and what must result.
+/// Actions of several processes with one store, and the results that must follow.
 struct Scenario: Sendable {
   var name: String
   var summary: String

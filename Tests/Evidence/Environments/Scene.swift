@@ -24,7 +24,7 @@ final class Scene {
   let store: String
   private(set) var problems: [String] = []
 
-  /// What people should know of the scenario, though nothing is wrong.
+  /// A fact about the scenario that readers of the run should know, though nothing is wrong.
   var remark: String?
   private var longest: Int64 = 0
   private var insiders = 0

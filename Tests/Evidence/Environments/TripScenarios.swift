@@ -66,7 +66,7 @@ extension Scene {
     try trip(name)
     for _ in 1...3 {
       try expectAllRejected(puppets, "after a trip by \(how)")
-      // What a process writes about another breaker does not change this one.
+      // A write about another breaker does not change this one.
       try tell(puppets, "name elsewhere-\(name)")
       _ = try puppets.ask("run fail")
       try tell(puppets, "name \(name)")

@@ -39,7 +39,7 @@ enum DiskEvent {
   }
 }
 
-/// What a disk holds of a store: what has been synced, and what a power cut may keep or lose.
+/// The contents of a store on a disk: synced bytes, and bytes that a power cut may keep or lose.
 struct DiskImage {
   private var files: [File]
 

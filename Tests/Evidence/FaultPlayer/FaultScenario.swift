@@ -10,7 +10,7 @@ struct FaultScenario: Sendable {
   /// Runs without faults right before the act, with the store open; nil if the store is not open.
   var ready: (@Sendable (Play) throws -> Void)?
 
-  /// What is done while the disk fails.
+  /// Acts while the disk fails.
   var act: @Sendable (Play) throws -> Void
 
   /// Whether the act always leaves the same contents; not if tasks run in varying order.

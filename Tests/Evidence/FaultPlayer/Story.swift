@@ -1,6 +1,6 @@
 import SharedBreaker
 
-/// What a process does with a store, one transaction after the other, until the power is cut.
+/// The acts of a process with a store, one transaction after the other, until the power is cut.
 struct Story: Sendable {
   var name: String
 

@@ -69,7 +69,7 @@ import Testing
     Files.removeAll(directory.store)
     try other.send("go on")
     try expectBounds(of: try other.line(), "replaced")
-    // What the old file has left is not another file's: nobody may take it for that.
+    // The log belongs to the old file: no process may take it for the log of another one.
     #expect(Files.exists(directory.store + "-wal"))
     #expect(lock != nil)
     lock = nil
@@ -89,7 +89,7 @@ import Testing
 
   /// A program that closes a store last deletes its log and its index.
   ///
-  /// In a directory in which everybody may create files, both are checked before SQLite opens them.
+  /// In a directory in which every user may create files, both are checked before SQLite opens them.
   @Test(
     .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"),
     arguments: [0o755, 0o1777] as [UInt32])
@@ -116,8 +116,7 @@ import Testing
     withExtendedLifetime(disk) {}
   }
 
-  /// What a member of the group who may write to a directory puts in the place of one that root has just
-  /// made there.
+  /// An entry that a member of the group puts in the place of a directory that root has just made.
   enum Swap: CaseIterable {
     /// A link to a directory of root's elsewhere.
     case link
@@ -129,7 +128,7 @@ import Testing
   @Test(
     .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root"),
     arguments: Swap.allCases)
-  func `what is swapped in for a new directory of root's at any step keeps its rights`(
+  func `an entry that is swapped in for a new directory of root's at any step keeps its rights`(
     swap: Swap
   ) throws {
     var swapped = 0

@@ -1,4 +1,4 @@
-/// What is going to happen, earliest first; of one instant in the order in which it was added.
+/// The coming events, earliest first; those of one instant in the order in which they were added.
 struct Agenda<Event> {
   private var items: [Item] = []
   private var added = 0

@@ -1,6 +1,6 @@
 import BreakerCore
 
-/// What one run of the simulation has counted.
+/// The counts of one run of the simulation.
 struct Figures {
   private var firstOpen: [Int: Int64] = [:]
   private var lastClosed: [Int: Int64] = [:]
@@ -78,7 +78,7 @@ struct Figures {
   }
 }
 
-/// What the relays of an idle fleet ask of the server.
+/// The load that the relays of an idle fleet put on the server.
 enum Beat {
   /// The time between two beats of a host, in nanoseconds.
   static func interval(of hosts: Int) -> Int64 {

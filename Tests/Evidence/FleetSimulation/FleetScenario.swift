@@ -1,6 +1,6 @@
 import BreakerCore
 
-/// What a fleet goes through, and how it is set up.
+/// The setup of a fleet, and its course.
 struct FleetScenario {
   var hosts: Int
   var quorum: FleetQuorum?

@@ -1,4 +1,4 @@
-/// What the server is told, and what that costs it.
+/// The messages that the server receives, and their cost for it.
 ///
 /// Every host sees the messages in one order, only a little later, so one view of them stands for
 /// the views of all hosts.

@@ -112,7 +112,7 @@ extension Simulation {
   }
 }
 
-/// What hosts tell, and hear.
+/// The messages of hosts, sent and received.
 extension Simulation {
   private mutating func told(of events: [BreakerEvent], by host: Int, at now: Int64) {
     for event in events {

@@ -6,7 +6,7 @@ import Testing
 /// Targets run one after the other, because those that need a store use the same path.
 @Suite(.serialized) struct CorpusTests {
   @Test(.timeLimit(.minutes(60)), arguments: FuzzTarget.allCases)
-  func `bytes that nobody has written do no harm`(target: FuzzTarget) throws {
+  func `bytes that no program of ours has written do no harm`(target: FuzzTarget) throws {
     let corpus = try Files.all(in: Self.folder(of: target))
     try #require(!corpus.isEmpty)
     for path in corpus { target.run(try Files.read(path)) }

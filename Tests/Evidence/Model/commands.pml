@@ -9,7 +9,7 @@
  * The model has one breaker and one aspect of it; others have registers of their own.
  *
  * With CONFIRMS, relays also tell how far their hosts have read, and an operator may take back a command that
- * waits. Whoever reads then that a host has confirmed a command is not deceived.
+ * waits. An observer that reads then that a host has confirmed a command is not deceived.
  */
 
 #ifndef COMMANDS
@@ -22,7 +22,7 @@
 #define TRIMMED 255
 #define bit(c) (1 << (c))
 
-/* What a command carries. Command 0 is none. */
+/* The contents of a command. Command 0 is none. */
 byte stamp[COMMANDS + 1];
 byte author[COMMANDS + 1];
 byte given;
@@ -68,7 +68,7 @@ bit hasWithdrawn;
 /* FleetLedger. */
 inline haveEffect(c) {
   assert(!(did[me] & bit(c)));
-  /* No command undoes one that was given by somebody who knew it. */
+  /* No command undoes a later one, whose author knew it. */
   for (other : 1 .. COMMANDS) {
     assert(!((did[me] & bit(other)) && (knew[other] & bit(c))))
   }
@@ -123,7 +123,7 @@ end:
       me = 0
     }
 #ifdef CONFIRMS
-  /* StorePlace.withdraw: one transaction. What has had its effect may have it again. */
+  /* StorePlace.withdraw: one transaction. A command that has had its effect may have it again. */
   :: atomic {
       !hasWithdrawn && mishaps < MISHAPS ->
       if :: me = 0 :: me = 1 fi;
@@ -245,7 +245,7 @@ endOfNews:
       :: outbox[me] & bit(hand) -> break
       :: else -> hand++
       od;
-      /* What a relay did itself is no news. */
+      /* A relay's own changes are no news. */
       assert(author[hand] == me)
     }
     if
@@ -346,7 +346,7 @@ end:
         }
         i = 0;
 #ifdef CONFIRMS
-        /* What was confirmed later than the end of what is left is lost with it. */
+        /* Confirmations of later entries than the last one that is left are lost too. */
         if :: heard[0] > kept -> heard[0] = 0 :: else fi;
         if :: heard[1] > kept -> heard[1] = 0 :: else fi;
 #endif
@@ -372,8 +372,8 @@ end:
 #endif
 
 #ifdef CONFIRMS
-/* What an observer concludes: the author carries a command out at once, and whoever has withdrawn a later one
-   has yet to take over what it overruled. */
+/* An observer's conclusion: the author carries a command out at once, and a host that has withdrawn a later one
+   has yet to take over the command that it overruled. */
 #define hasConfirmed(h, e) \
   (author[entry[e]] != h && heardEpoch[h] == epoch && heard[h] >= e && !mustRead[h])
 #endif
@@ -398,7 +398,7 @@ end:
       c = 0
     }
 #ifdef CONFIRMS
-  /* Whom an observer takes for having carried out a command has it in force, or a greater one. A host that
+  /* A host that counts as having carried out a command has it in force, or a greater one. A host that
      withdraws its own later command reads the state again before it says anything. */
   :: d_step {
       for (c : 1 .. count) {

@@ -56,7 +56,7 @@ inline beginWrite(me) {
 /* SIGKILL; the kernel frees the lock. */
 #define MAY_CRASH if :: skip :: atomic { me == NEIGHBOUR -> writer = NOBODY; next = 0; goto start } fi
 
-/* What a step remembers of its write. */
+/* A step remembers its write. */
 inline note() { wroteOpen = isOpen[at(next)]; isOwnRow = (rowRevision[at(next)] == next) }
 
 /* The steps of COMMIT until it returns; `next` is the number of the commit. */

@@ -1,9 +1,9 @@
-/* Hosts replace the key of their fleet in three rounds, and refuse no true command meanwhile; nobody without a key
+/* Hosts replace the key of their fleet in three rounds, and refuse no true command meanwhile; no forger without a key
  * commands them; and a host that joins afterwards, with the new key alone, follows the same command.
  *
  * A host has one of four sets of keys: the old one; both, and signs with the old one; both, and signs with the new
  * one; the new one. An operator gives each host the next set when all have gone through the round before, that is,
- * have connected with it. Redis keeps the greatest command with its seal, loses it once, and somebody without a key
+ * have connected with it. Redis keeps the greatest command with its seal, loses it once, and a forger without a key
  * writes commands of their own over it and into the stream.
  */
 
@@ -11,7 +11,7 @@
 #define COMMANDS 2
 #endif
 #define HOSTS 3
-#define FORGED 9   /* a command that nobody gave, with a stamp above all others */
+#define FORGED 9   /* a command that no operator gave, with a stamp above all others */
 #define NONE 0
 #define OLD 1
 #define NEW 2
@@ -35,7 +35,7 @@ bit hasLost;
 #define accepts(h, key) \
   ((key == OLD && stage[h] < 3) || (key == NEW && stage[h] > 0))
 
-/* Who has no key has signed with none of them. */
+/* A forger without a key has signed with none of them. */
 #ifdef ANYBODY_COMMANDS
 #define believes(h, c, key) (accepts(h, key) || key == NONE)
 #else
@@ -53,7 +53,7 @@ inline hear(h, c, key) {
     :: else
     fi
   :: c != 0 && !believes(h, c, key) ->
-    /* A true command is refused by nobody, unless the server has lost something: then it comes again. */
+    /* No host refuses a true command, unless the server has lost something: then it comes again. */
     assert(c == FORGED || hasLost || hasForged)
   :: else
   fi
@@ -65,7 +65,7 @@ inline hear(h, c, key) {
 #define mayReplace(h, c, key) (c > told || (c == told && toldSeal != key) || !believes(h, told, toldSeal))
 #endif
 
-/* FleetScripts.command: what is in the hash stays only if it is later, and the one who tells can believe it. */
+/* FleetScripts.command: the hash keeps its command only if that is later, and the sender can believe it. */
 inline tell(h, c, key) {
   if
   :: mayReplace(h, c, key) ->
@@ -166,7 +166,7 @@ active proctype mishaps() {
   byte h;
 end:
   do
-  /* Who can write to the server can keep messages from hosts, until these connect again. */
+  /* A forger that can write to the server can keep messages from hosts, until these connect again. */
   :: d_step {
       isThere[0] && !hasForged ->
       hasForged = 1; told = FORGED; toldSeal = NONE;

@@ -1,10 +1,10 @@
-/* No process is taken for dead while it may still report its call, and the death of one that nobody can
- * see is found by its lifeline.
+/* No process is taken for dead while it may still report its call, and the death of a process that is not
+ * visible is found by its lifeline.
  *
  * A process and the child that it may fork ask for the one slot, in turn or together. Each step may be
  * followed by the end of the process, by execve(2), after which only the call of a token can be
- * reported, by other code of the process that closes every descriptor, and by somebody who deletes the
- * lock file. A new file may have the inode number of a deleted one that nobody has open any more.
+ * reported, by other code of the process that closes every descriptor, and by the deletion of the
+ * lock file. A new file may have the inode number of a deleted one that no process has open any more.
  */
 
 #ifndef MISHAPS
@@ -17,7 +17,7 @@
 byte file;
 byte number[FILES];
 
-/* Who has the lock on the byte of a process in a file, as bits: 1 for the parent, 2 for the child. */
+/* The holders of the lock on the byte of a process in a file, as bits: 1 for the parent, 2 for the child. */
 typedef Byte { byte in[FILES] };
 Byte held[2];
 
@@ -128,7 +128,7 @@ proctype deleter() {
   :: atomic { file < FILES - 1 && mishaps < MISHAPS ->
       mishaps++;
       file++;
-      /* As low a number as possible: that of a deleted file that nobody has mapped. */
+      /* As low a number as possible: that of a deleted file that no process has mapped. */
       isUsed = false;
       for (i : 0 .. FILES - 1) {
         if

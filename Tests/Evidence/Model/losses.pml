@@ -1,8 +1,8 @@
 /* Each call that was under way when its process was killed is counted once, and no other call is.
  *
  * Two processes use one slot, one after the other. Two finders look for the dead, and record what they
- * find in a transaction, as every process does. Everybody may be killed at any step; a transaction that
- * has not been committed then leaves nothing. At last somebody who lives looks and records once more.
+ * find in a transaction, as every process does. Each may be killed at any step; a transaction that
+ * has not been committed then leaves nothing. At last a living process looks and records once more.
  * Every access to memory that processes share is a step of its own, but for the operations that are
  * atomic. A call is under way while its slot has units.
  */
@@ -32,7 +32,7 @@ byte losses;
 byte counted;
 byte base = NONE;
 
-/* The store: how many lost calls the breaker has counted, and who has begun a transaction. */
+/* The store: how many lost calls the breaker has counted, and the process that has begun a transaction. */
 byte total = 1;
 byte writer;
 
@@ -171,7 +171,7 @@ proctype finder(byte me) {
   { look(); record() } unless { dead[me] }
 }
 
-/* Whoever is killed in a transaction leaves the right to write to the next. */
+/* A process that is killed in a transaction leaves the right to write to the next one. */
 #define kill(victim) \
   atomic { !dead[victim] -> \
     dead[victim] = true; \
@@ -201,7 +201,7 @@ init {
     run killer()
   };
   _nr_pr == 1;
-  /* What was found is recorded by the next who comes, unless its finder was killed at it. */
+  /* The next process records the losses that were found, unless their finder was killed at it. */
   assert(wasFinderKilled || calls == total - 1 || losses != counted);
   look();
   record();

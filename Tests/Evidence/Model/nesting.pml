@@ -1,10 +1,10 @@
-/* A call inside of a call needs no room of its own, and waits neither for its ancestor nor for anybody else;
+/* A call inside of a call needs no room of its own, and waits neither for its ancestor nor for another call;
  * nothing is inside of a call that has ended.
  *
  * A process makes two calls under a limit of one. Inside of the first one it starts another process, which
  * finds in its environment which call that is, and makes a call of the same breaker: perhaps while its
  * parent waits for it, and perhaps much later. A third process has nothing to do with either. Any process
- * may be killed at any step; whoever finds no room frees what the dead have. Every access to memory that
+ * may be killed at any step; a caller without room frees that of the dead. Every access to memory that
  * processes share is a step of its own.
  */
 
@@ -20,7 +20,7 @@ byte slot;            /* 0 if free, or the number of its owner, plus 1 */
 byte serial;
 byte units;
 
-/* What is in the environment of the child: the call that it is inside of. */
+/* The environment of the child: the call that it is inside of. */
 byte token;
 bool isStarted;
 bool isDone;
@@ -91,7 +91,7 @@ proctype child() {
     :: else -> enter(); units = 1; leave()
     fi
   } unless { dead[CHILD] };
-  /* Whoever waits for a process learns that it has ended, however it has. */
+  /* A process that waits for another one learns that it has ended, however it has. */
   isDone = true
 }
 

@@ -1,10 +1,10 @@
-/* Never more calls are under way than the limit allows, and nobody sleeps while there is room for it.
+/* Never more calls are under way than the limit allows, and no caller sleeps while there is room for it.
  *
  * Processes make a call each: at once if there is a free slot and nothing in its way, and in the queue
- * otherwise. Meanwhile the limit is lowered, and with MISHAPS a process may be killed at any step; those
- * who wait find what it left. Every access to memory that processes share is a step of its own, but for
- * the operations that are atomic. With QUEUE there is one slot, which is taken at first, and one of
- * those who wait may give up.
+  * otherwise. Meanwhile the limit is lowered, and with MISHAPS a process may be killed at any step; the
+  * waiters find what it left. Every access to memory that processes share is a step of its own, but for
+  * the operations that are atomic. With QUEUE there is one slot, which is taken at first, and one
+  * waiter may give up.
  */
 
 #ifndef MISHAPS
@@ -272,7 +272,7 @@ proctype holder(byte me; byte mine) {
   giveBack()
 }
 
-/* Somebody lowers the limit, which the next caller puts in force. */
+/* An operator lowers the limit, which the next caller puts in force. */
 proctype operator() { policy = 1 }
 
 proctype killer() {

@@ -52,7 +52,7 @@ bit waits[2];               /* the server has refused what a host told */
 inline haveEffect(h, c) {
   assert(!(did[h] & bit(c)));
   for (other : 1 .. COMMANDS) {
-    /* None undoes one that was given by somebody who knew it. */
+    /* No command undoes a later one, whose author knew it. */
     assert(!((did[h] & bit(other)) && (knew[other] & bit(c))))
   }
   other = 0;
@@ -98,7 +98,7 @@ end:
       :: stamps[me].value[c] > LATEST -> waits[me] = 1
 #endif
       :: stamps[me].value[c] <= LATEST && !isTold(c, stamps[me].value[c]) ->
-        /* It is overtaken, so nobody needs it. */
+        /* It is overtaken, so no host needs it. */
         outbox[me] = outbox[me] & ~bit(c)
       :: else ->
         told = c; toldStamp = stamps[me].value[c];
@@ -160,7 +160,7 @@ end:
           outbox[me] = outbox[me] & ~bit(c)
 #else
 #ifndef STATE_NOT_KNOWN
-          /* What was given before stays earlier: its author may have known it. */
+          /* A command that was given before stays earlier: its author may have known it. */
           if
           :: told != 0 && told < c && toldStamp <= LATEST && seen[me] < toldStamp -> seen[me] = toldStamp
           :: else

@@ -1,4 +1,4 @@
-/* What hosts tell each other costs a host one probe at most, and opens nothing.
+/* Messages between hosts cost a host one probe at most, and open nothing.
  *
  * Two hosts have a breaker for the same resource, with a store and a relay each. A third host opens its breaker
  * from time to time and never says that it has closed it. Two other hosts are a quorum. Calls succeed and fail

@@ -1,13 +1,13 @@
-/* Of all who wait, two look after the others: so nobody sleeps beside room, as long as processes are
+/* Two of all waiters look after the others: so no waiter sleeps beside room, as long as processes are
  * killed one at a time.
  *
- * There is one slot, which somebody has at first; all others have their places in the queue, and are about to
- * look. Those who wait sleep until they are woken, but for the last one to be served and the last one of
- * another process, which look at short intervals; one waiter may give up. A process may be killed at any step,
- * and with QUIET several, each once nobody has anything left to do. That everybody looks once a second, in case
- * both who look are killed at once, is left out, and so are processes that are stopped, and pass for absent.
- * What happens while somebody takes a slot, or looks who is first, is in `slots`, and so is whether a call may
- * pass those who wait: here, that is one step. With THREADS the last two waiters are of one process.
+  * There is one slot, which one process has at first; all others have their places in the queue, and are about
+  * to look. Waiters sleep until they are woken, but for the last one to be served and the last one of another
+  * process, which look at short intervals; one waiter may give up. A process may be killed at any step, and with
+  * QUIET several, each once no process has anything left to do. Two things are left out: the look of every waiter
+  * once a second, in case both that look are killed at once, and stopped processes, which pass for absent. To
+  * take a slot, to look for the first waiter, and to decide whether a call may pass the waiters is one step here;
+  * `slots` has the single ones. With THREADS the last two waiters are of one process.
  */
 
 #ifndef MISHAPS
@@ -65,7 +65,7 @@ inline settle() {
 #define IS_OTHER(one, two) (process(one) != process(two))
 #endif
 
-/* SlotBlock.watchers, in one step too: whoever leaves while somebody looks wakes those who are the last then. */
+/* SlotBlock.watchers, in one step too: a waiter that leaves while another one looks wakes the last ones of then. */
 inline lookForWatchers() {
   d_step {
     last = NONE;
@@ -222,7 +222,7 @@ proctype killer(byte most) {
 
 init {
   atomic {
-    /* The one who may give up can be anywhere in the queue. */
+    /* The waiter that may give up can be anywhere in the queue. */
     if
     :: ticket[0] = 0; ticket[1] = 1; ticket[2] = 2
     :: ticket[0] = 0; ticket[1] = 2; ticket[2] = 1

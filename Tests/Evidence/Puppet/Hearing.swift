@@ -4,7 +4,7 @@ import Glibc
 import SharedBreaker
 import TestSupport
 
-/// What a task has received from the history, for a thread that waits for it.
+/// Entries of the history that a task has received, for a thread that waits for them.
 final class Hearing: @unchecked Sendable {
   private let lock = Lock()
   private var heard: [String] = []

@@ -3,7 +3,7 @@ import SharedBreaker
 import TestShim
 import TestSupport
 
-/// What other code of a program may do to a process that uses breakers.
+/// Acts of other code of a program on a process that uses breakers.
 extension Worker {
   /// `leave-leader`: ends the first thread; another one answers from now on.
   func leaveLeader() -> String {

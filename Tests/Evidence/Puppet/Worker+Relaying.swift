@@ -1,7 +1,7 @@
 import SharedBreaker
 import TestSupport
 
-/// What a process does as the relay of its store, or for a whole fleet.
+/// Acts of a process as the relay of its store, or for a whole fleet.
 extension Worker {
   /// `claim FLEET HOST`: becomes the relay, unless another process is.
   func claim(_ words: [String]) throws -> String {

@@ -50,7 +50,7 @@ import Testing
         == [.inventedEffect])
   }
 
-  @Test func `an effect of a command that nobody gave is found`() {
+  @Test func `an effect of a command that was never given is found`() {
     #expect(
       Self.kinds { $0.hosts[0].events.append(.init(.command, of: "api", "x", by: "b", at: 1)) }
         == [.inventedEffect])
@@ -102,7 +102,7 @@ import Testing
     #expect(found == [.openedByOthers])
   }
 
-  @Test func `what somebody without a key has done is found`() {
+  @Test func `an effect of a forger without a key is found`() {
     #expect(
       Self.kinds {
         $0.forgeries = ["777"]

@@ -114,7 +114,7 @@ import Testing
     #expect(Self.kinds(lines + young + old(5) + old(6)) == [.tooManyUnderWay])
   }
 
-  @Test func `room of the dead that nobody gets is found`() {
+  @Test func `room of the dead that no call gets is found`() {
     let dead = "gone 2\ndead 2\n"
     // Then there is more under way than there was room beside the dead.
     let taken = "want 4.1 1 ordinary NOW\nhold 4.1\nwant 5.1 1 ordinary NOW\nhold 5.1\n"
@@ -132,7 +132,7 @@ import Testing
     }
   }
 
-  @Test func `a call that everybody overtakes is found`() {
+  @Test func `a call that all others overtake is found`() {
     for (excuse, calls, found) in [
       ({ (_: inout LimitReferee) in }, 1_300, [Violation.Kind.starved]),
       ({ $0.stop("1") }, 1_500, []),
@@ -153,7 +153,7 @@ import Testing
     }
   }
 
-  @Test func `calls that begin out of turn are told from those that begin in order`() {
+  @Test func `calls that begin out of turn are distinguished from calls that begin in order`() {
     var referee = LimitReferee(limit: 1, at: 0)
     referee.beQuiet()
     for call in ["b.1", "a.1", "c.1"] {
@@ -166,7 +166,7 @@ import Testing
     #expect(!referee.beganInOrder([("a.1", false), ("b.1", false), ("c.1", false)]))
   }
 
-  @Test func `lost calls that are not recorded, or that nobody lost, are found`() {
+  @Test func `lost calls that are not recorded, and recorded ones that were not lost, are found`() {
     for (recorded, kinds) in [
       (0, [Violation.Kind.lostCall]), (1, []), (2, []), (3, [.inventedLoss]),
     ] {

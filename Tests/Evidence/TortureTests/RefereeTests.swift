@@ -77,7 +77,7 @@ import Testing
     #expect(referee.failuresAcknowledged == 1)
   }
 
-  @Test func `the referee finds a failure that was lost and one that nobody reported`() throws {
+  @Test func `the referee finds a failure that was lost and one that was never reported`() throws {
     let lines = "b 1 10 10 report api failure/0\n"
     #expect(try kinds(with(lines + "e 1 20 20 s counted")) == [.lostFailure])
     var evidence = try evidence()
@@ -203,7 +203,7 @@ import Testing
   }
 
   @Test
-  func `the referee counts a probe that ran out of time as a failure that nobody reports`() throws {
+  func `the referee counts a probe that ran out of time as a failure without a report`() throws {
     var evidence = try evidence()
     evidence.rows["api"]?.failures = 2
     #expect(kinds(evidence) == [.inventedFailure])

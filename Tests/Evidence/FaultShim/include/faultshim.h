@@ -92,7 +92,7 @@ int64_t stop_nanoseconds_slept(void);
 // Set while SQLite's own VFS runs, whose system calls are not the library's.
 extern __thread int fault_inside;
 
-// What happened to a file of a store.
+// The kind of an access to a file of a store.
 typedef enum trace_kind {
   trace_write,
   trace_truncate,
@@ -125,7 +125,7 @@ void trace_set_mark(int64_t number);
 size_t trace_count(void);
 trace_event trace_at(size_t index);
 
-// What the VFS and the system calls report.
+// Reports from the VFS and the system calls.
 int trace_file_named(const char *path);
 void trace_note_write(int file, const void *bytes, size_t length, int64_t offset);
 void trace_note_truncate(int file, int64_t length);

@@ -67,7 +67,7 @@ extension Board {
   }
 }
 
-/// What workers have seen since they were asked.
+/// The sights of workers since they were asked.
 extension Board {
   enum Sight: Int {
     case permitted = 0

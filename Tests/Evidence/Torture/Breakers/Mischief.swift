@@ -14,7 +14,7 @@ final class Mischief {
   /// Records what is done and when, for the analysis of a violation.
   private let scribe: Scribe
 
-  /// What to undo, and when.
+  /// Faults to undo, and the time for each.
   private var later: [(at: Int64, undo: () -> Void)] = []
   private(set) var moves: [When] = []
   private(set) var filesReplaced = 0

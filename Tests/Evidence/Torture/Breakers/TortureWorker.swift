@@ -94,7 +94,7 @@ final class TortureWorker: Sendable {
   }
 }
 
-/// What a worker does with a breaker.
+/// The acts of a worker with a breaker.
 extension TortureWorker {
   /// Records a call, and whether the store has surely recorded it.
   ///

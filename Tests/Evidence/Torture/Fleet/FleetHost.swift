@@ -77,7 +77,7 @@ final class FleetHost: Sendable {
   }
 }
 
-/// What its threads do.
+/// The work of its threads.
 extension FleetHost {
   func call(_ breakers: [Breaker], seed: UInt64) {
     var random = SeededRandom(seed: seed)
@@ -137,9 +137,10 @@ extension FleetHost {
   }
 }
 
-/// What it says of others.
+/// Its statements about other hosts.
 extension FleetHost {
-  /// Who has carried out the latest commands to a breaker, as the relay says; empty without an answer.
+  /// Which hosts have carried out the latest commands to a breaker, as the relay says; empty without
+  /// an answer.
   func confirmations(of name: String) -> [FleetConfirmations.Command] {
     guard let socket = try? UnixSocket.connect(to: path + "-relay.sock") else { return [] }
     defer { close(socket) }
@@ -165,7 +166,7 @@ extension FleetHost {
   }
 }
 
-/// What it leaves behind.
+/// Its evidence after a phase.
 extension FleetHost {
   func evidence() throws -> FleetEvidence.Host {
     var host = FleetEvidence.Host(name)

@@ -10,7 +10,7 @@ final class FleetPhase {
   private let server: RedisServer
   private let hosts: [FleetHost]
 
-  /// What is between each host and the server.
+  /// The proxies between each host and the server.
   private let proxies: [ServerProxy]
   private var relays: [Child?] = []
   private var deaths: [Violation] = []
@@ -18,7 +18,7 @@ final class FleetPhase {
   private var hasForged = false
   private var confirmations: [FleetEvidence.Confirmation] = []
 
-  /// What was done, for people.
+  /// Counts for the line that the run prints.
   private(set) var faults = 0
   private(set) var suspicions = 0
   private(set) var commands = 0
@@ -217,8 +217,8 @@ extension FleetPhase {
 
   private func makeWell() throws {
     for host in hosts { host.setSick(false) }
-    // Who can write to the server can keep commands from a host that connects, until those that know
-    // them connect again.
+    // A forger that can write to the server can keep commands from a host that connects, until hosts
+    // that know them connect again.
     if hasForged { try server.command("CLIENT", "KILL", "TYPE", "normal") }
   }
 

@@ -1,8 +1,8 @@
 import TestSupport
 
-/// What happens in a phase, drawn from the seed and the number of the phase.
+/// The course of a phase, drawn from the seed and the number of the phase.
 struct FleetPlan {
-  /// What is done to the server and the relays.
+  /// The faults of the server and the relays.
   enum Kind: String, CaseIterable {
     case calm, relays, kills, stops, losses, full, partitions, forgeries, mixed
   }
@@ -11,11 +11,11 @@ struct FleetPlan {
   var hosts: Int
   var quorum: Int
 
-  /// How many hosts can be sick; with fewer than the quorum, nobody may ever be suspected.
+  /// How many hosts can be sick; with fewer than the quorum, no host may ever be suspected.
   var sick: Int
   var savesData: Bool
 
-  /// Whether the fleet has a key; whoever has none is then no operator.
+  /// Whether the fleet has a key; a forger without one is then no operator.
   var isSigned: Bool
 
   /// By how many seconds the clock of each host is wrong.

@@ -1,10 +1,10 @@
 import SharedBreaker
 import TestSupport
 
-/// Somebody who can write to the server of a fleet, and has no key.
+/// An attacker that can write to the server of a fleet, and has no key.
 ///
-/// It writes commands and evidence that are not signed, or signed wrongly, confirms what nobody has
-/// done, and writes again, in any order, what relays have written.
+/// It writes commands and evidence that are not signed, or signed wrongly, confirms commands that no
+/// host has carried out, and repeats the messages of relays in any order.
 struct Forger {
   private let server: RedisServer
   private var random: SeededRandom
@@ -74,7 +74,7 @@ struct Forger {
     ])
   }
 
-  /// Does one evil thing, in the name of one of these hosts or of nobody.
+  /// Does one evil thing, in the name of one of these hosts or of a host that does not exist.
   mutating func act(against hosts: [String]) throws {
     let host = random.pick(hosts + ["nobody"])
     let breaker = random.pick(FleetPlan.breakers)

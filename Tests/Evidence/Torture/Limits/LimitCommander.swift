@@ -65,7 +65,7 @@ final class LimitCommander {
     return true
   }
 
-  /// What the command does while it has room.
+  /// Runs as the command while it has room.
   static func hold(_ words: [String]) throws {
     guard words.count == 3, let time = UInt32(words[2]),
       let testimony = Testimony(of: words[1], to: words[0])

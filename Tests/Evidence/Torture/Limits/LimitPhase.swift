@@ -17,7 +17,7 @@ final class LimitPhase {
   private var commanders: [Child] = []
   private var found: [Violation] = []
 
-  /// What is stopped, and when it goes on.
+  /// The names of stopped processes, and when each goes on.
   private var later: [(at: Int64, name: String)] = []
 
   private(set) var tally = LimitTally()
@@ -152,7 +152,7 @@ extension LimitPhase {
     let member = members[number]
     later.removeAll { $0.name == member.name }
     if !member.isStopped { member.child.stop() }
-    // Its room can be another's as soon as it is dead, and that is before anybody can see it.
+    // Its room can be another's as soon as it is dead, and that is before a process can see it.
     witness.withReferee { $0.hear("gone \(member.name)", at: Witness.now) }
     member.child.kill()
     witness.withReferee { $0.hear("dead \(member.name)", at: Witness.now) }
@@ -160,7 +160,7 @@ extension LimitPhase {
     if plan.kind == .losses { awaitRecord() }
   }
 
-  /// Waits until everything that was lost is recorded, so that nobody dies who has yet to record it.
+  /// Waits until all losses are recorded, so that no process dies that has yet to record one.
   private func awaitRecord() {
     let start = Witness.now
     let least = witness.withReferee { $0.lost.least }
@@ -221,7 +221,7 @@ extension LimitPhase {
   /// How long it may take until all room is free, in nanoseconds.
   private static let mostRest: Int64 = 3_000_000_000
 
-  /// Lets everybody end, and sees that they do.
+  /// Lets all processes end, and checks that they do.
   private func rest() {
     witness.end()
     for (name, child) in members.map({ ($0.name, $0.child) })
@@ -260,8 +260,8 @@ extension LimitPhase {
 
   /// Each call that was under way when its process was killed is a failure, once.
   ///
-  /// Whoever has noticed it may be killed before it is recorded, so only a phase in which nobody is killed
-  /// meanwhile tells whether all of them are.
+  /// The process that has noticed it may be killed before it records it, so only a phase without such
+  /// kills tells whether all of them are recorded.
   private func judgeLostCalls() {
     if plan.kind == .losses { awaitRecord() }
     let count = recorded
@@ -329,7 +329,7 @@ extension LimitPhase {
   }
 }
 
-/// What was done and seen in some phases.
+/// Counts and times of some phases.
 struct LimitTally {
   var processes = 0
   var kills = 0
@@ -349,7 +349,7 @@ struct LimitTally {
   private var mostOvertaken = 0
   private var longestWait: Int64 = 0
 
-  /// How long what the dead had was kept from those who waited, in nanoseconds.
+  /// How long the room of the dead was kept from the waiters, in nanoseconds.
   var handovers: [Int64] = []
 
   mutating func take(_ referee: LimitReferee) {

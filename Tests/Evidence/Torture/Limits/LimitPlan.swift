@@ -1,8 +1,8 @@
 import TestSupport
 
-/// What happens in a phase, drawn from the seed and the number of the phase.
+/// The course of a phase, drawn from the seed and the number of the phase.
 struct LimitPlan {
-  /// What is done to the processes besides changing the limit; a short run begins with what says most.
+  /// The faults besides changes of the limit; a short run begins with the most telling kinds.
   enum Kind: String, CaseIterable {
     case mixed, losses, pages, forks, programs, stops, closing, cancellations, kills, calm
   }
@@ -36,14 +36,14 @@ struct LimitPlan {
     self.random = random
   }
 
-  /// How long a caller waits: in a copy of the page, calls are under way that nobody ends.
+  /// How long a caller waits: in a copy of the page, calls are under way that no process ends.
   var patience: String { kind == .pages ? "5s" : "1m" }
 
   var description: String {
     "\(kind.rawValue), \(reserved) reserved, \(places) places, \(seconds) s"
   }
 
-  /// What the workers are told to do now and then.
+  /// Acts that the workers are told to do now and then.
   var habits: [String] {
     switch kind {
     case .calm, .kills, .losses, .stops: ["nest"]

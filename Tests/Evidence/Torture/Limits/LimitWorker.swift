@@ -26,7 +26,7 @@ final class LimitWorker: Sendable {
 
   /// The breaker, which the phase has declared.
   ///
-  /// A process that cannot use the store keeps to the limit alone, so here nobody gives up on it.
+  /// A process that cannot use the store keeps to the limit alone, so a worker never gives it up.
   static func open(_ path: String) throws -> (SharedStore, Breaker) {
     let store = SharedStore(
       path: path, options: StoreOptions(lockTimeout: .seconds(600), onStoreFailure: .throw))
@@ -180,7 +180,7 @@ extension LimitWorker {
   }
 }
 
-/// What processes do in the midst of the calls of their other threads.
+/// Acts of processes in the midst of the calls of their other threads.
 extension LimitWorker {
   /// Forks a child that makes some calls of its own.
   private func fork(_ random: inout SeededRandom) {
@@ -201,7 +201,7 @@ extension LimitWorker {
     _exit(0)
   }
 
-  /// Runs this program anew in the same process, whatever its other threads are doing.
+  /// Runs this program again in the same process, whatever its other threads are doing.
   private func becomeAnother() {
     let other = Self.next(after: life)
     guard let testimony = testimony(of: life), testimony.tell("replaced \(life)") else { return }

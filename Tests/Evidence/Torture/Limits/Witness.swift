@@ -5,7 +5,7 @@ import TestSupport
 /// A server that calls tell when they have room, each on a connection of its own.
 ///
 /// It knows nothing of slots, pages and stores. The kernel closes the connections of a process that dies.
-/// It answers each line with one byte, and whoever sends one waits for that.
+/// It answers each line with one byte, and the sender waits for that.
 final class Witness: Sendable {
   let path: String
   private let listener: Int32
@@ -22,15 +22,15 @@ final class Witness: Sendable {
     Threads().start { [self] in serve() }
   }
 
-  /// Uses the referee, who hears nothing meanwhile.
+  /// Uses the referee, which hears nothing meanwhile.
   func withReferee<Result>(_ body: (inout LimitReferee) -> Result) -> Result {
     referee.withLock { body(&$0) }
   }
 
-  /// From now on, whoever wants to make a call is told to end instead.
+  /// From now on, a process that wants to make a call is told to end instead.
   func end() { isOver.withLock { $0 = true } }
 
-  /// A connection that somebody speaks on.
+  /// A connection of a call.
   private struct Connection {
     var descriptor: Int32
     var bytes: [UInt8] = []
@@ -116,7 +116,7 @@ final class Testimony: Sendable {
 
   deinit { close(descriptor) }
 
-  /// Says that the call is asked for now; false if nobody should make any more calls.
+  /// Says that the call is asked for now; false if no more calls should be made.
   func want(_ units: Int, inBackground: Bool) -> Bool {
     let priority = inBackground ? "background" : "ordinary"
     return tell("want \(name) \(units) \(priority) \(Witness.now)")

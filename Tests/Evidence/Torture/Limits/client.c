@@ -179,7 +179,7 @@ static void await_child(pid_t child, testimony *its) {
   if (status != 0) complain(its, "the child of a fork has failed");
 }
 
-/* Runs this program anew in the same process, in the midst of its calls. */
+/* Runs this program again in the same process, in the midst of its calls. */
 static void become_another(testimony *its) {
   char line[2 * NAME], next[NAME], seed[32];
   const char *mark = strchr(life, 'x');
@@ -282,7 +282,7 @@ static void wait_in_line(sb_breaker *breaker) {
 }
 
 int main(int count, char **all) {
-  /* A process that cannot use the store keeps to the limit alone, so here nobody gives up on it. */
+  /* A process that cannot use the store keeps to the limit alone, so a worker never gives up on it. */
   sb_options options = SB_OPTIONS_INIT;
   sb_breaker *breaker;
   options.on_store_failure = SB_FAIL;

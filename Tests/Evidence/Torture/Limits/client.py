@@ -28,7 +28,7 @@ ALL = 1_000
 
 
 class Failed(Exception):
-    """What the work of a call raises."""
+    """The error that the work of a call raises."""
 
 
 class Testimony:
@@ -79,7 +79,7 @@ def answer(error):
 
 
 class Call:
-    """What is drawn for one call."""
+    """The properties that are drawn for one call."""
 
     def __init__(self, draw):
         self.units = draw.choice([1, 1, 1, 2, 2, 3])
@@ -207,7 +207,7 @@ class Worker:
             os._exit(1)
 
     def become_another(self, testimony):
-        """Run this program anew in the same process, in the midst of its calls."""
+        """Run this program again in the same process, in the midst of its calls."""
         if testimony.tell(f"replaced {self.life}"):
             os.execv(sys.executable, [
                 sys.executable, __file__, "limit-worker", self.witness, self.path,
@@ -286,7 +286,7 @@ def life_before(life):
 def open_breaker(path):
     """Open the breaker, which the phase has declared.
 
-    A process that cannot use the store keeps to the limit alone, so here nobody gives up on it.
+    A process that cannot use the store keeps to the limit alone, so a worker never gives up on it.
     """
     store = SharedStore(path, on_store_failure="raise", lock_timeout=600)
     return store, store.breaker("api")

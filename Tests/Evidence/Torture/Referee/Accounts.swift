@@ -1,4 +1,4 @@
-/// What was acknowledged, and what else may have been counted.
+/// The acknowledged count, and the count that may have been added to it.
 private struct Account {
   var sure: Int64 = 0
   var possible: Int64 = 0

@@ -12,9 +12,9 @@ struct When: Sendable, Hashable {
   }
 }
 
-/// What a process planned to do with a breaker, and the result.
+/// A planned act of a process with a breaker, and the result.
 struct Call: Sendable {
-  /// What a process can do.
+  /// The acts of a process.
   enum Action: String, Sendable {
     /// Asks for a permit.
     case acquire

@@ -1,4 +1,4 @@
-/// What one process claims to have done to one breaker.
+/// The acts on one breaker that one process claims.
 struct Claims {
   /// Changes that the process knows it has made.
   var sure: [Notice] = []

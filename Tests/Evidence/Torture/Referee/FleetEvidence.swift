@@ -1,4 +1,4 @@
-/// What a phase of a fleet left behind, once nothing was under way any more.
+/// The evidence of a phase of a fleet, once nothing was under way any more.
 struct FleetEvidence: Sendable {
   /// How many other hosts must have a breaker open before a host suspects its own.
   var quorum: Int
@@ -9,7 +9,7 @@ struct FleetEvidence: Sendable {
   var commands: [Command] = []
   var confirmations: [Confirmation] = []
 
-  /// Texts that only somebody without a key has written.
+  /// Texts that only the forger has written.
   var forgeries: [String] = []
 
   init(quorum: Int, longestOpening: Int64) {
@@ -32,7 +32,7 @@ struct FleetEvidence: Sendable {
     }
   }
 
-  /// What one host says of another one, and whether it was so.
+  /// A statement of one host about another one, and whether it was true.
   struct Confirmation: Sendable {
     var command: String
     var host: String

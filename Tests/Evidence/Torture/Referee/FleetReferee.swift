@@ -73,9 +73,9 @@ extension FleetReferee {
   }
 }
 
-/// What others say.
+/// The statements about other hosts.
 extension FleetReferee {
-  /// Whoever has no key commands nobody; what a command changes in the history is judged with it.
+  /// A forger without a key commands no host; a command's effect in the history is judged with it.
   private mutating func judgeForgeries() {
     for host in evidence.hosts {
       let forged = host.registers.union(host.standing).filter { text in

@@ -1,4 +1,4 @@
-/// What one process has recorded, before and after each action.
+/// The records of one process, before and after each action.
 ///
 /// Each line is one write, so a process that is killed leaves its last calls without an end. The
 /// lines are:

@@ -4,15 +4,15 @@
 /// back, and waits each time until it was heard. So whatever is under way here has room in truth. Three
 /// things keep the referee from crying wolf:
 ///
-/// - *The dead.* The kernel frees the room of a process that is killed before anybody can see that its
-///   connections are closed. So a process is stopped first, left out here after that, and killed last:
-///   nobody else can have its room before it has ceased to count.
+/// - *The dead.* The kernel frees the room of a killed process before the witness can see that its
+///   connections are closed. So a process is stopped first, then left out here, and killed last: no
+///   other process can have its room before it has ceased to count.
 /// - *Changes of the limit.* A limit counts from before it is set until after the next one has been set.
 ///   The sum is compared with the largest that was in force at any time since the call was asked for.
 ///   Of those that are under way, the one that got its room last got it within that time, beside all the
 ///   others, under the limit of that moment.
-/// - *A lost page.* Calls that were asked for before everybody must have noticed it neither count nor
-///   are judged. Those of them that wait may be overtaken until then.
+/// - *A lost page.* Calls that were asked for before all processes must have noticed it neither
+///   count nor are judged. Those of them that wait may be overtaken until then.
 struct LimitReferee: Sendable {
   private struct Call {
     enum State { case waiting, underWay, leaving }
@@ -23,7 +23,7 @@ struct LimitReferee: Sendable {
     var asked: Int64
     var state = State.waiting
 
-    /// What it takes at least; a call that asks for more than the limit takes all of it.
+    /// The units that it takes at least; a call that asks for more than the limit takes all of it.
     var weight = 0
     var isJudged = true
 
@@ -38,7 +38,7 @@ struct LimitReferee: Sendable {
     var until = Int64.max
   }
 
-  /// Room of a process that has died, until it is proved that somebody else had it.
+  /// Room of a process that has died, until it is proved that another process had it.
   private struct Estate {
     var life: String
     var weight: Int
@@ -64,7 +64,7 @@ struct LimitReferee: Sendable {
 
   private(set) var violations: [Violation] = []
 
-  /// What has been seen, for people.
+  /// Counts for the line that the run prints.
   private(set) var begun = 0
   private(set) var turnedAway = 0
   private(set) var cancelled = 0
@@ -82,7 +82,8 @@ struct LimitReferee: Sendable {
   /// How many later calls may begin before one that waits, and how much later they are.
   private static let indulgence = (calls: 1_000, time: Int64(1_000_000_000))
 
-  /// When everybody must have noticed that the page was replaced: a second, and a margin for a busy host.
+  /// When all processes must have noticed that the page was replaced: a second, and a margin for a
+  /// busy host.
   private static let notice: Int64 = 3_000_000_000
 
   init(limit: Int, reserved: Int = 0, at now: Int64) {
@@ -103,7 +104,7 @@ struct LimitReferee: Sendable {
   var open: Int { calls.count }
 }
 
-/// What the calls say.
+/// The statements of the calls.
 extension LimitReferee {
   /// Hears one line; the words are those of `Witness.Word`.
   mutating func hear(_ line: String, at now: Int64) {
@@ -247,11 +248,11 @@ extension LimitReferee {
     if !late.isEmpty { estates = [] }
   }
 
-  /// A call has proved that nobody has any room.
+  /// A call has proved that no process has any room.
   mutating func allRoomIsFree() { estates = [] }
 
-  /// Compares the calls that were recorded as lost with those that were; with `areAll`, nobody was killed
-  /// who may have noticed them and not recorded them yet.
+  /// Compares the calls that were recorded as lost with those that were; with `areAll`, no process
+  /// was killed that may have noticed them and not recorded them yet.
   mutating func judge(lostCalls: Int, areAll: Bool) {
     if areAll, lostCalls < lost.least {
       complain(.lostCall, "\(lostCalls) of \(lost.least) are recorded")
@@ -282,7 +283,7 @@ extension LimitReferee {
     judgedSince = now + Self.notice
     for name in calls.keys {
       calls[name]?.isJudged = false
-      // Those who wait go over to the next page.
+      // The waiters go over to the next page.
       calls[name]?.overtaken = 0
     }
     estates = []

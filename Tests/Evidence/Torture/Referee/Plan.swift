@@ -1,8 +1,8 @@
 import TestSupport
 
-/// What one phase does, drawn from its seed.
+/// The course of one phase, drawn from its seed.
 ///
-/// The choices are the same each time; the order of what the processes do is not.
+/// The choices are the same each time; the order of the acts of the processes is not.
 struct Plan: Sendable {
   /// A fault that happens during a phase.
   enum Fault: Sendable {
@@ -19,7 +19,7 @@ struct Plan: Sendable {
     case moveWall(days: Int)
   }
 
-  /// What is done in a phase besides killing workers and failing resources.
+  /// The faults of a phase besides killed workers and failing resources.
   enum Kind: String, CaseIterable, Sendable {
     /// Nothing is lost, and no process waits for longer than its timeout.
     case calm

@@ -1,7 +1,7 @@
 import Glibc
 import TestSupport
 
-/// What a torture was asked for, and the loop that plays its phases.
+/// The options of a torture, and the loop that plays its phases.
 struct TortureOptions {
   var seconds = 60
   var seed = UInt64.random(in: 0...999_999_999)
