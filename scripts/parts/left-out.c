@@ -10,7 +10,7 @@ __attribute__((visibility("hidden"))) intptr_t __wrap__swift_stdlib_getScalarNam
   return 0;
 }
 
-// What prints the names of C++ functions in a report of a crash; to them, "not enough memory" is an answer.
+// Reports of crashes ask for the names of C++ functions; to them, "not enough memory" is an answer.
 __attribute__((visibility("hidden"))) char *__wrap___cxa_demangle(
     const char *name, char *room, size_t *length, int *status) {
   (void)name, (void)room, (void)length;

@@ -1,5 +1,5 @@
-// What the static libraries of Swift and of C++ take from newer versions of glibc than 2.34, so that a
-// wheel can be installed where glibc is older. Nothing of it can be seen from outside.
+// Functions that the static libraries of Swift and of C++ take from newer versions of glibc than 2.34, so
+// that a wheel can be installed where glibc is older. They are not visible from outside.
 #include <stdint.h>
 #include <sys/random.h>
 

@@ -1,4 +1,4 @@
-/* What the tests of the C library share: checks that say what was wrong, a store, and calls. */
+/* The common parts of the tests of the C library: checks that say what was wrong, a store, and calls. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -14,7 +14,7 @@ static void each_call_keeps_its_words(char **arguments) {
   sb_hook *hook;
   char *json;
   int state;
-  /* What succeeds leaves the place alone. */
+  /* A call that succeeds leaves the error as it is. */
   CHECK_CODE(SB_OK, sb_enter(SB_BREAKER(breaker, &error), &permit, NULL, 0));
   CHECK(error.code == 0 && error.text_length == 0 && error.text[0] == 0);
   CHECK_CODE(SB_ERR_PERMIT_LIVE, sb_enter(SB_BREAKER(breaker, &error), &permit, NULL, 0));
@@ -90,7 +90,7 @@ static void a_process_opens_once(const char *path) {
   CHECK(shared(path, "another", NULL) != breaker);
   CHECK_CODE(SB_OK, sb_shared_store(path, SB_NUL, NULL, &same, NULL));
   CHECK(same == store);
-  /* Nobody can take it from the others. */
+  /* No guest can take it from the others. */
   CHECK_CODE(SB_ERR_ARGUMENT, sb_close(store));
   call(breaker, SB_SUCCESS);
 }
@@ -119,7 +119,7 @@ static void a_policy_is_declared_once(const char *path) {
   sb_store *elsewhere;
   sb_breaker *others;
   CHECK(says(breaker, "\"max-failures\":7,"));
-  /* What another program declares later holds, though requests repeat what this one has declared. */
+  /* The later policy of another program holds, though requests repeat the policy of this one. */
   CHECK_CODE(SB_OK, sb_open(path, SB_NUL, NULL, &elsewhere));
   others = open_breaker(elsewhere, "policy", "max-failures=8");
   CHECK(shared(path, "policy", "max-failures=7") == breaker);

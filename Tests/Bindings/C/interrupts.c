@@ -1,6 +1,6 @@
 /* Ending waits early: from a signal handler, from another thread, and by a function that is asked.
  *
- * The lock timeout is an hour, so a wait that nobody ends does not end. */
+ * The lock timeout is an hour, so a wait ends only if the test ends it. */
 #include "process.h"
 
 #include <poll.h>
@@ -151,7 +151,7 @@ static void a_function_is_asked(const char *path) {
   CHECK_CODE(SB_OK, sb_close(store));
 }
 
-/* What became of an entry is only noted, so nobody has to wait to say it. */
+/* The result of an entry is only noted, so the hook need not wait to report it. */
 static void a_hook_says_what_it_has_done_while_another_process_writes(const char *path) {
   sb_store *store = patient_store(path);
   sb_breaker *breaker = open_breaker(store, "hooked", NULL);
@@ -188,7 +188,7 @@ static void *trip_until_told(void *breaker) {
   return NULL;
 }
 
-/* Whichever of them has the writing to do, and whoever waits for the other. */
+/* It does not matter which of the threads has to write, and which one waits for it. */
 static void another_thread_ends_the_wait_of_one_thread(const char *path) {
   sb_store *store = patient_store(path);
   sb_breaker *breaker = open_breaker(store, "threads", NULL);

@@ -149,7 +149,7 @@ static void calls_of_a_thread_are_inside_of_the_one_that_surrounds_them(sb_store
   CHECK_CODE(SB_OK, sb_leave(gpu, &outer, SB_FAILURE, NULL, 0));
   CHECK(says(gpu, "\"in_use\":0"));
 
-  /* What has ended is worth nothing, even if the slot is taken again. */
+  /* A call that has ended surrounds nothing, even if its slot is taken again. */
   CHECK_CODE(SB_OK, sb_enter(gpu, &other, NULL, 0));
   refuse(gpu, "the outer call has ended");
   CHECK_CODE(SB_REJECTED, sb_enter_inside(gpu, room, &middle, NULL, 0));
@@ -196,7 +196,7 @@ static void calls_elsewhere_are_inside_if_they_say_so(sb_store *store) {
     refuse(gpu, "nothing surrounds this thread any more");
     CHECK_CODE(SB_OK, sb_leave(gpu, &outer, SB_SUCCESS, NULL, 0));
   }
-  /* Numbers that are nobody's room are none. */
+  /* A number without a call is no room. */
   CHECK_CODE(SB_OK, sb_enter(gpu, &outer, NULL, 0));
   CHECK_CODE(SB_REJECTED, sb_enter_inside(gpu, 12345, &inner, NULL, 0));
   CHECK_CODE(SB_REJECTED, sb_enter_inside(gpu, UINT64_MAX, &inner, NULL, 0));
@@ -264,7 +264,7 @@ static void calls_through_another_store_of_the_file_are_inside_too(sb_store *sto
   CHECK_CODE(SB_ERR_PERMIT_OTHER, sb_leave(other, &outer, SB_SUCCESS, NULL, 0));
   sb_breaker_free(other);
   CHECK_CODE(SB_OK, sb_close(second));
-  /* What was the other store's is not this one's. */
+  /* Calls of the other store do not belong to this one. */
   CHECK(says(gpu, "\"in_use\":1"));
   CHECK_CODE(SB_OK, sb_leave(gpu, &outer, SB_SUCCESS, NULL, 0));
   CHECK(says(gpu, "\"in_use\":0"));
@@ -275,7 +275,7 @@ static void the_first_call_knows_of_the_limit(sb_store *store, const char *path)
   sb_store *second = NULL;
   sb_breaker *gpu = open_breaker(store, "first-call", "max-concurrent=1"), *other;
   sb_permit permit = SB_PERMIT_INIT;
-  /* Nobody has made a call before, so the store does not have the policy yet. */
+  /* No call was made before, so the store does not have the policy yet. */
   CHECK_CODE(SB_LIMITED, sb_enter(gpu, &permit, NULL, SB_UNLIMITED));
   CHECK(says(gpu, "\"in_use\":0"));
   CHECK_CODE(SB_OK, sb_open(path, SB_NUL, NULL, &second));
@@ -294,7 +294,7 @@ static void the_first_call_knows_of_the_limit(sb_store *store, const char *path)
   sb_breaker_free(gpu);
 }
 
-/* What the program does that is started inside of a call: it makes a call for each byte that it reads, and answers
+/* Runs as the program that is started inside of a call: it makes a call for each byte that it reads, and answers
  * whether it could. */
 static int be_inside(sb_store *store) {
   sb_breaker *gpu = open_breaker(store, "started", NULL);
@@ -356,7 +356,7 @@ static void a_program_that_is_started_inside_of_a_call_uses_its_room(sb_store *s
   CHECK(ask(to, from) == 'y');
   CHECK_CODE(SB_OK, sb_enter(gpu, &other, NULL, SB_SURROUND));
   CHECK(ask(to, from) == 'n');
-  /* What is named now is the call that surrounds this thread, and not the one that has ended. */
+  /* The name is now that of the call that surrounds this thread, and not of the one that has ended. */
   CHECK_CODE(SB_OK, sb_environment(store, &room, 1, &again, NULL));
   CHECK(strcmp(again, entry) != 0 && strchr(again, ' ') == NULL);
   sb_free(again);

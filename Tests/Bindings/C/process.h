@@ -1,4 +1,4 @@
-/* What tests with several processes share: waiting for a child, and a child that locks the store. Include it before
+/* Helpers of tests with several processes: waiting for a child, and a child that locks the store. Include it before
  * any other header. */
 #ifndef PROCESS_H
 #define PROCESS_H

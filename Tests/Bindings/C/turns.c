@@ -132,7 +132,7 @@ static void many_turns_share_a_descriptor_of_the_caller(sb_store *store) {
   bell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   CHECK(bell.fd >= 0);
   enter(gpu, &permit);
-  /* What the process opens for waiting at all is there from now on. */
+  /* The first wait opens the descriptors that all waits share. */
   turns[0] = queue(gpu);
   sb_turn_free(turns[0]);
   before = descriptors();
@@ -355,7 +355,7 @@ static void a_process_without_the_store_waits_and_forks_too(void) {
   while (!says(gpu, "\"waiting\":1")) usleep(1000);
   turn = queue(gpu);
   while (!says(gpu, "\"waiting\":2")) usleep(1000);
-  /* The fork does not wait for those who wait. */
+  /* The fork does not wait for the waiters. */
   child = fork();
   if (child == 0) _exit(sb_turn_descriptor(turn) == -1 ? 0 : 1);
   await(child);
@@ -410,7 +410,7 @@ int main(int count, char **arguments) {
   a_process_forks_while_its_turns_come(store);
   a_process_without_the_store_waits_and_forks_too();
   mistakes_are_told(store);
-  /* A store that is closed sends away those who wait. */
+  /* A store that is closed sends its waiters away. */
   gpu = open_breaker(store, "closed", patient);
   enter(gpu, &permit);
   turn = queue(gpu);

@@ -5,7 +5,7 @@ import Testing
 
 @testable import LibSharedBreaker
 
-/// What the header says, compared with what the library does.
+/// The statements of the header, compared with the library.
 ///
 /// The compiler compares each function with its declaration, and `scripts/checks/test-library` compares the
 /// declarations with what the shipped library exports.

@@ -1,5 +1,5 @@
 <?php
-// What the test of the guide asks PHP-FPM to do. Each request is one of these, and prints how it went.
+// The requests of the test of the guide to PHP-FPM. Each one makes one of these calls, and prints how it went.
 declare(strict_types=1);
 
 $path = $_SERVER['STORE'];

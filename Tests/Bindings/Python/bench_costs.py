@@ -1,4 +1,4 @@
-"""What calls cost besides time: memory, system calls, and the silence of an event loop."""
+"""The cost of calls besides time: memory, system calls, and the silence of an event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests share: a store of their own, other processes, and waiting for what has to come."""
+"""Helpers of the tests: a store of their own, other processes, and waiting for what has to come."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ sys.stdin.readline()
 
 
 class Resource(Exception):
-    """What work raises when the resource has failed."""
+    """The error of work whose resource has failed."""
 
 
 class StoreTestCase(unittest.TestCase):
@@ -114,7 +114,7 @@ class Filter(ctypes.Structure):
     _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(Instruction))]
 
 
-# What looks at a file's identity or at the time without a vDSO, and what ends a process.
+# System calls that look at a file's identity or at the time without a vDSO, and the one that ends a process.
 HARMLESS_CALLS = {
     # stat, fstat, lstat, newfstatat, statx, clock_gettime, exit_group
     "x86_64": (4, 5, 6, 262, 332, 228, 231),

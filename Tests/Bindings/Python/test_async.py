@@ -194,7 +194,7 @@ class Coroutines(StoreTestCase):
         totals = self.totals("payments")
         self.assertEqual((totals["successes"], totals["failures"]), (2, 2))
 
-    def test_whatever_makes_coroutines_can_be_decorated(self):
+    def test_any_maker_of_coroutines_can_be_decorated(self):
         async def charge(order, twice=False):
             return order * 2 if twice else order
 
@@ -326,7 +326,7 @@ class Coroutines(StoreTestCase):
         call = charge()
         self.run_loop(main())
 
-    def test_what_judges_a_call_cannot_go_on_with_it(self):
+    def test_a_rule_that_judges_a_call_cannot_go_on_with_it(self):
         errors = []
 
         def judge(result):

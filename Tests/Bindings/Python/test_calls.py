@@ -525,7 +525,7 @@ class Policies(StoreTestCase):
             self.store.report("\ud800")
         with self.assertRaisesRegex(ValueError, "group.*surrogate"):
             SharedStore(self.path, group="\ud800")
-        # What people read is kept, without what cannot be written.
+        # Text for people is kept, without the characters that cannot be written.
         payments.trip(reason="down \ud800 for repairs")
         self.assertIn("for repairs", str(self.store.history("payments")[-1]))
         SharedStore(self.path, program="shop \udcff").close()
@@ -553,7 +553,7 @@ class Policies(StoreTestCase):
             lambda: payments.acquire().report([])):
             with self.assertRaisesRegex(ValueError, "there is no"):
                 call()
-        self.let_fail(payments)  # nobody who cannot be called is
+        self.let_fail(payments)  # a listener that cannot be called is never called
 
     def test_a_call_with_a_negative_duration_is_reported_anyway(self):
         payments = self.store.breaker("payments", slow_after=1, slow_rate=0.5, last=10)

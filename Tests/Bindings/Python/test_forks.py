@@ -110,7 +110,7 @@ class Forks(StoreTestCase):
             self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
 
         def child():
-            # Blocks of the parent are nobody's here.
+            # A block of the parent is no block here.
             self.payments.__exit__(None, None, None)
             with self.payments:
                 pass

@@ -1,4 +1,4 @@
-"""What exceptions and results mean for the resource."""
+"""The meaning of exceptions and results for the resource."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ TIMES = 2_000
 
 
 class HeapInfo(ctypes.Structure):
-    """What mallinfo2(3) of glibc 2.33 and later returns."""
+    """The result of mallinfo2(3) of glibc 2.33 and later."""
 
     _fields_ = [(name, ctypes.c_size_t) for name in (
         "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
@@ -27,7 +27,7 @@ class HeapInfo(ctypes.Structure):
 
 
 def heap():
-    """Return the bytes that everything in this process has from malloc(); 0 if nobody knows."""
+    """Return the bytes that everything in this process has from malloc(); 0 if it is unknown."""
     try:
         mallinfo = ctypes.CDLL(None).mallinfo2
     except AttributeError:
@@ -68,8 +68,8 @@ class Leaks(StoreTestCase):
         """Check that work keeps nothing, however often it is done."""
         for _ in range(min(times, 300)):
             work()
-        # What is kept once, such as a larger table, is kept in one round. What is lost in each call is
-        # a block of 16 bytes at least, in each round.
+        # Memory that is kept once, such as a larger table, is kept in one round. A leak in each call is a
+        # block of 16 bytes at least, in each round.
         traced, blocks, references, heap_bytes = map(min, zip(*(kept(work, times) for _ in range(3))))
         self.assertLess(traced, 8 * times + 4_096)  # the interpreter's caches of names grow, too
         self.assertLess(blocks, times // 2)

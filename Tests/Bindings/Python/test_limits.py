@@ -37,7 +37,7 @@ class Limits(StoreTestCase):
             pass
 
     def patient(self, **words):
-        """Return the breaker with a queue, in which nobody waits too long for a test."""
+        """Return the breaker with a queue, in which no caller waits too long for a test."""
         gpu = self.store.breaker("gpu", max_concurrent=1, queue_timeout=3600, **words)
         with gpu:
             pass
@@ -195,7 +195,7 @@ class Limits(StoreTestCase):
                 most = max(most, now)
                 await asyncio.sleep(0)
                 now -= 1
-                # What has to be written must not wait for those who wait.
+                # The thread that writes the failure must not have to wait for the waiters.
                 raise Resource("down")
 
         async def main():
@@ -268,13 +268,13 @@ class Limits(StoreTestCase):
                 while gpu.snapshot()["limit"]["waiting"] <= number + 1:
                     await asyncio.sleep(0)
             most = len(os.listdir("/proc/self/fd"))
-            # Those that are cancelled leave the descriptor to the others.
+            # Cancelled tasks leave the descriptor to the others.
             for task in tasks[::2]:
                 task.cancel()
             await asyncio.gather(*tasks[::2], return_exceptions=True)
             await permit.report_async()
             await asyncio.gather(*tasks[1::2])
-            # Nor do those who come at once, before the first of them waits.
+            # Nor do tasks that come at once, before the first of them waits, open more.
             permit = await gpu.acquire_async()
             tasks = [asyncio.create_task(work(number)) for number in range(200, 400)]
             while gpu.snapshot()["limit"]["waiting"] != len(tasks):
@@ -322,7 +322,7 @@ class Limits(StoreTestCase):
 
         asyncio.run(main())
 
-    def test_coroutines_that_wait_learn_what_becomes_of_the_breaker(self):
+    def test_waiting_coroutines_learn_of_changes_of_the_breaker(self):
         gpu = self.patient()
 
         async def work():
@@ -546,7 +546,7 @@ class Limits(StoreTestCase):
             thread.join()
         self.assertEqual(ran, [1])
 
-    def test_a_store_that_is_closed_sends_those_away_who_wait(self):
+    def test_a_closed_store_sends_its_waiters_away(self):
         gpu = self.patient()
         ended = []
         with self.held_elsewhere():
@@ -664,7 +664,7 @@ os._exit(0)
         gpu.claiming().trip()
         self.assertEqual(heard[1:], [("open", "closed"), ("closed", "open")])
 
-    def test_what_a_call_cannot_claim_is_told(self):
+    def test_an_impossible_claim_is_refused_with_the_reason(self):
         for units in (0, -1):
             with self.assertRaisesRegex(ValueError, f"1 unit or more, not {units}"):
                 self.gpu.claiming(units=units)
@@ -1084,7 +1084,7 @@ os._exit(0)
 
         def is_nested():
             with gpu:
-                # What the child has of its parent's call is worth nothing, and its end says nothing.
+                # The child's copy of its parent's permit is worth nothing, and its report has no effect.
                 permits.pop().report("success")
                 with gpu:
                     return self.in_use(gpu) == 2
@@ -1146,7 +1146,7 @@ os._exit(0)
                     self.assert_nested()
 
             asyncio.run(main())
-            # What the other store had is not what this one has.
+            # Calls of the other store do not belong to this one.
             other.close()
             self.assert_nested()
         self.assertEqual(self.in_use(self.gpu), 0)
@@ -1198,7 +1198,7 @@ for line in sys.stdin:
         with plain:
             self.assertEqual(plain.environment, {})
 
-    def test_a_call_that_has_to_wait_for_the_file_knows_what_it_is_inside_of(self):
+    def test_a_call_that_has_to_wait_for_the_file_knows_its_outer_call(self):
         async def main():
             async with self.gpu:
                 # Another process changes the breaker, so the next call reads the file in another thread.

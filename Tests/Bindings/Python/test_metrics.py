@@ -113,7 +113,7 @@ class Prometheus(MetricsTestCase):
             marked = registry.get_sample_value("shared_breaker_flapping", {"name": "payments"})
             self.assertEqual(marked, outage == 5)
 
-    def test_a_limit_says_what_is_under_way_and_who_was_busy(self):
+    def test_a_limit_has_samples_of_units_in_use_waits_and_busy_rejections(self):
         gpu = self.store.breaker("gpu", max_concurrent=2)
         registry = self.registry()
 
@@ -130,7 +130,7 @@ class Prometheus(MetricsTestCase):
         self.assertEqual((of("lost_calls_total"), of("abandoned_waits_total")), (0, 0))
         self.assertEqual(of("wait_seconds_bucket", le="+Inf"), 0)
         self.assertEqual((of("wait_seconds_count"), of("wait_seconds_sum")), (0, 0))
-        # Nobody knows what is under way when the file of the slots is gone, so nothing is said.
+        # Without the file of the slots the calls under way are unknown, so there is no sample.
         os.remove(f"{self.path}-slots")
         self.assertIsNone(of("units_in_use"))
         self.assertIsNone(of("wait_seconds_count"))
@@ -211,7 +211,7 @@ class Prometheus(MetricsTestCase):
         for series, value in figures(ours).items():
             self.assertEqual(theirs[series], value, series)
 
-    def test_of_a_store_that_nobody_has_used_yet_nothing_is_said_and_it_is_not_created(self):
+    def test_a_store_that_was_never_used_has_no_samples_and_is_not_created(self):
         registry = self.registry()
         self.assertIsNone(registry.get_sample_value("shared_breaker_store_up"))
         self.assertEqual(registry.get_sample_value("shared_breaker_process_alone"), 0)
@@ -231,7 +231,7 @@ class Prometheus(MetricsTestCase):
         eventually(lambda: orders.call(int)
                    or registry.get_sample_value("shared_breaker_store_up") == 1)
 
-    def test_a_store_that_nobody_can_use_is_down(self):
+    def test_an_unusable_store_is_down(self):
         os.mkdir(self.path)
         self.assertEqual(self.registry().get_sample_value("shared_breaker_store_up"), 0)
 
@@ -535,7 +535,7 @@ class OpenTelemetry(MetricsTestCase):
             self.assertEqual(self.events(), [])
             self.assertTrue(self.points()[0])
 
-    def test_what_is_ended_says_nothing_more(self):
+    def test_ended_instruments_say_nothing_more(self):
         end = self.instrument()
         self.use()
         end()

@@ -91,7 +91,7 @@ class Modules(unittest.TestCase):
         gc.collect()
         self.assertEqual([kind() for kind in types], [None] * 20)
         after = [sys.getrefcount(sys.intern(word)) for word in words]
-        # What earlier tests have left may be released meanwhile.
+        # Leftovers of earlier tests may be released meanwhile.
         self.assertEqual([max(0, now - then) for now, then in zip(after, before)], [0] * len(words))
 
 
@@ -102,7 +102,7 @@ class Words(StoreTestCase):
         self.assertEqual(set(_KINDS), words)
 
     def test_each_keyword_has_a_value_that_the_library_understands(self):
-        # What a policy needs beside a word, to be one that opens and closes a breaker.
+        # The words that a policy needs beside another one, to open and close a breaker.
         beside = {
             "failures": {"within": 60}, "within": {"failures": 3}, "min_calls": {"failure_rate": 0.5},
             "last": {"failure_rate": 0.5}, "window": {"failure_rate": 0.5, "min_calls": 5},

@@ -1,4 +1,4 @@
-"""What a process says of its calls: to listeners of calls, and to the log."""
+"""The reports of a process on its calls: to listeners of calls, and to the log."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class Logging(StoreTestCase):
         self.assertEqual(
             self.lines(logs), [("WARNING", "payments: closed -> open: 1 consecutive failure")] * 2)
 
-    def test_what_an_operator_of_this_process_changes_is_a_line(self):
+    def test_a_change_by_an_operator_of_this_process_is_a_line(self):
         with self.assertLogs("shared_breaker", "INFO") as logs:
             self.payments.trip(60, reason="maintenance\n")
             self.payments.trip(60, reason="again")
@@ -192,7 +192,7 @@ class Logging(StoreTestCase):
             ("WARNING", r"payments: closed -> open: maintenance\n"),
             ("INFO", "payments: open -> closed: done")])
 
-    def test_what_an_event_loop_changes_is_in_the_log(self):
+    def test_a_change_in_an_event_loop_is_in_the_log(self):
         async def main():
             async with self.payments:
                 raise Resource("down")
@@ -202,7 +202,7 @@ class Logging(StoreTestCase):
         self.assertEqual(
             self.lines(logs), [("WARNING", "payments: closed -> open: 1 consecutive failure")])
 
-    def test_what_permits_change_is_in_the_log(self):
+    def test_a_change_by_a_permit_is_in_the_log(self):
         with self.assertLogs("shared_breaker", "INFO") as logs:
             self.payments.acquire().report("failure")
             eventually(lambda: self.store.snapshot("payments")["probe_due"])
@@ -212,7 +212,7 @@ class Logging(StoreTestCase):
             ["payments: closed -> open", "payments: open -> half_open",
              "payments: half_open -> closed"])
 
-    def test_what_a_token_or_a_slow_success_changes_is_in_the_log_with_the_next_change(self):
+    def test_a_change_by_a_token_or_a_slow_success_is_in_the_log_with_the_next_change(self):
         slow = self.store.breaker("slow", slow_rate=0.1, slow_after=1, last=1, min_calls=1)
         with self.assertLogs("shared_breaker", "INFO") as logs:
             self.store.report(self.payments.acquire_token(), "failure")
@@ -225,7 +225,7 @@ class Logging(StoreTestCase):
             [["payments", "closed -> open"], ["payments", "open -> closed"],
              ["slow", "closed -> open"], ["slow", "open -> closed"]])
 
-    def test_what_other_processes_change_is_in_their_logs_alone(self):
+    def test_a_change_by_another_process_is_in_its_log_alone(self):
         self.payments.call(int)
         other = """
 import logging, sys

@@ -65,7 +65,7 @@ while not stopping and not probes:
 print(probes, flush=True)
 """
 
-# The same with Swift inside: what cbctl does with 75 is a rejection.
+# A count with Swift inside: exit code 75 of cbctl is a rejection.
 COUNT_BY_CBCTL = """
 read -r begin
 "$CBCTL" run shared -- true && "$CBCTL" run shared -- true || exit

@@ -312,7 +312,7 @@ class Behaviour(StoreTestCase):
 
 
 class Differences(StoreTestCase):
-    """What the guide says of the differences."""
+    """The differences that the guide names."""
 
     def breaker(self, **options):
         return pybreaker.CircuitBreaker(**{"name": "db", "store": self.store, **options})
@@ -382,7 +382,7 @@ class Differences(StoreTestCase):
         cb.open()
         self.assertEqual(trace, ["open", "open"])
 
-    def test_setting_the_state_sets_it_for_everyone(self):
+    def test_setting_the_state_sets_it_in_every_process(self):
         self.breaker().state = "open"
         self.assertEqual(self.breaker().current_state, "open")
 

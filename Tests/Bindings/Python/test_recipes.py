@@ -432,7 +432,7 @@ class Servers(Recipe):
             sys.executable, "-m", "gunicorn", "--workers", "2", "--timeout", "2", "--bind", f"unix:{path}",
             "stuck_app:app", env={**os.environ, "PYTHONPATH": os.pathsep.join([self.directory, *sys.path])})
         eventually(lambda: os.path.exists(path) and self.answers(path))
-        # Nothing succeeds in between. Whoever makes a call a second later records what was lost.
+        # Nothing succeeds in between. A process that makes a call a second later records the lost calls.
         for hung in range(8):
             try:
                 self.assertEqual(self.ask(path, "?hang")[0], 503)

@@ -20,7 +20,7 @@ PACKAGE = os.path.dirname(shared_breaker.__file__)
 
 
 class Interrupt(Exception):
-    """What the handler raises, as Celery's does at the soft time limit of a task."""
+    """The exception of the handler, as Celery's raises one at the soft time limit of a task."""
 
 
 class SignalTestCase(StoreTestCase):
@@ -174,7 +174,7 @@ class EveryStep(SignalTestCase):
                 self.begin()
                 raise asyncio.CancelledError
 
-        # What is written in another thread may be interrupted before that has begun.
+        # A write in another thread may be interrupted before it has begun.
         self.check(lambda: block().send(None))
 
     def test_the_exception_of_a_handler_leaves_blocks_that_were_entered_in_other_frames(self):
@@ -405,7 +405,7 @@ class AnyMoment(SignalTestCase):
 
 
 class Waits(SignalTestCase):
-    """Calls that have to wait for a store that another process holds for longer than anybody waits."""
+    """Calls that have to wait for a store that another process holds for longer than any call waits."""
 
     def setUp(self):
         super().setUp()
@@ -432,7 +432,7 @@ class Waits(SignalTestCase):
         self.addCleanup(timer.join)
 
     def check(self, work):
-        """Expect that the handler ends the wait, and that nobody takes the store to have failed."""
+        """Expect that the handler ends the wait, and that the store does not count as failed."""
         self.signal_soon()
         with self.assertRaises(Interrupt):
             work()
@@ -449,7 +449,7 @@ class Waits(SignalTestCase):
         self.check(self.payments.acquire)
         self.check(self.payments.acquire_token)
         let_go()
-        # Nobody has taken the probe's slot.
+        # The probe's slot is free.
         self.assertEqual(self.payments.acquire().kind, "probe")
 
     def test_a_handler_that_raises_ends_the_wait_of_a_report_which_another_thread_makes(self):

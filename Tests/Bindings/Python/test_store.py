@@ -336,7 +336,7 @@ sys.stdin.readline()
         with open(self.path, "w") as file:
             file.write("not a store\n" * 1_000)
 
-    def test_a_hook_stops_although_it_cannot_write_what_became_of_an_entry(self):
+    def test_a_hook_stops_although_it_cannot_write_the_result_of_an_entry(self):
         payments = self.store.breaker("payments", max_failures=3)
         seen, lost, stop = threading.Event(), threading.Event(), threading.Event()
 
@@ -431,7 +431,7 @@ sys.stdin.readline()
         del hook
         thread.join()
         holder.wait()
-        # It was given back, so nobody has to wait for the end of its minute.
+        # It was given back, so no process has to wait for the end of its minute.
         self.assertIsNotNone(Hook(store, "pager", None, 0, 0).take()[0])
 
     def test_a_hook_in_a_loop_ends_with_its_task(self):
@@ -473,7 +473,7 @@ class Overtaken(Breaker):
 
 
 class Listening(StoreTestCase):
-    def test_a_listener_is_told_what_its_own_calls_change(self):
+    def test_a_listener_is_told_of_changes_by_its_own_calls(self):
         payments = self.store.breaker("payments", max_failures=1, open_for=0.001)
         events = []
         payments.listen(events.append)
@@ -491,7 +491,7 @@ class Listening(StoreTestCase):
         except Rejected:
             return False
 
-    def test_the_next_call_tells_a_listener_what_other_processes_have_changed(self):
+    def test_the_next_call_tells_a_listener_of_changes_by_other_processes(self):
         payments = self.store.breaker("payments", max_failures=3)
         events = []
         end = self.store.listen(events.append)
@@ -551,7 +551,7 @@ class Listening(StoreTestCase):
 
 
 class Losing(StoreTestCase):
-    """What the log says of a store that this process can no longer use."""
+    """The lines of the log about a store that this process can no longer use."""
 
     NOBODY = 65_534
 
@@ -663,7 +663,7 @@ class Losing(StoreTestCase):
     def test_a_worker_that_may_not_use_the_store_logs_the_reason(self):
         os.chmod(self.directory, 0o755)
         payments = self.store.breaker("payments", max_failures=5)
-        payments.call(int)  # as root, whose file is nobody else's
+        payments.call(int)  # as root, whose file no other user can use
 
         def work():
             self.become_nobody()
@@ -709,7 +709,7 @@ class Failing(StoreTestCase):
         self.assertNotIn(store.health, ("available", "untried"))
         self.assertIn("unavailable", [event.after for event in events])
 
-    def test_what_calls_do_without_the_store_can_be_chosen(self):
+    def test_the_action_of_calls_without_the_store_can_be_chosen(self):
         path = "/proc/no/such/directory/breakers.db"
         store = SharedStore(path, on_store_failure="raise")
         self.addCleanup(store.close)

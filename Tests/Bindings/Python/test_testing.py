@@ -1,4 +1,4 @@
-"""What the package offers to the tests of programs: a clock, a store that fails, and a plugin for pytest."""
+"""The package's helpers for tests of programs: a clock, a store that fails, and a plugin for pytest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a type checker makes of the package, where mypy is installed."""
+"""The package under a type checker, where mypy is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-# What the test of the guide asks Puma to do.
+# The requests of the test of the guide to Puma.
 require ENV.fetch("CLASS")
 
 STORE = ENV.fetch("STORE")

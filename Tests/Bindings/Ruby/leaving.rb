@@ -5,7 +5,7 @@
 require "json"
 require File.expand_path(ARGV.fetch(0))
 
-# Who runs this in the background may have it ignore the signal that one of the ways needs.
+# A shell that runs this in the background may have it ignore the signal that one of the ways needs.
 trap("INT", "DEFAULT")
 
 STORE = ARGV.fetch(1)
@@ -13,7 +13,7 @@ MANY = "max-failures=1000000"
 
 def fail!(words) = abort("leaving.rb: #{words}")
 
-# What the store has counted of a breaker.
+# The totals of a breaker in the store.
 def totals(breaker)
   out = [0].pack("J")
   SharedBreaker.call(breaker.instance_variable_get(:@handle)) { |handle| SharedBreaker::C.sb_breaker_snapshot(handle, out, nil) }
@@ -57,7 +57,7 @@ def killed(breaker)
   thread.kill.join
 end
 
-# What the block copes with itself is no failure of the resource, and neither is what comes after it.
+# An error that the block copes with itself is no failure of the resource, and neither is a return after it.
 def coping(breaker)
   breaker.run do
     begin
@@ -108,7 +108,7 @@ module Late
 end
 SharedBreaker::C.singleton_class.prepend(Late)
 
-# A probe may take an hour, so one that nobody reports keeps the others waiting.
+# A probe may take an hour, so one without a report keeps the others waiting.
 def probe(breaker)
   loop { return breaker.run { yield } rescue SharedBreaker::Rejected }
 end

@@ -12,7 +12,7 @@ database = breaker(
 
 @payments
 def charge(request, order):
-    """A view. What it raises is a failure, except that there is no such order."""
+    """A view. An exception is a failure, except that there is no such order."""
     if order == "unknown":
         raise Http404
     if order == "down":

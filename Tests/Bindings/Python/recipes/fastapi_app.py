@@ -6,7 +6,7 @@ from fastapi.responses import JSONResponse
 from shared_breaker import Rejected, breaker
 
 app = FastAPI()
-# What the handler itself answers with tells you nothing about the payment service.
+# An HTTPException is the handler's own answer, which says nothing about the payment service.
 payments = breaker("payments", max_failures=3, open_for=30, ignore=HTTPException)
 
 
