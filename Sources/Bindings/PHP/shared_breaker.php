@@ -45,7 +45,7 @@ final class SharedBreaker
         $permit->size = FFI::sizeof($permit);
         $rejection = $c->new('sb_rejection');
         $rejection->size = FFI::sizeof($rejection);
-        // What the function calls is inside of this call, and needs no room of its own under a limit.
+        // Calls of the function are inside of this call, and need no room of their own under a limit.
         $code = $c->sb_enter($this->breaker, FFI::addr($permit), FFI::addr($rejection), $c->SB_SURROUND);
         if ($code === $c->SB_REJECTED) {
             throw new BreakerRejected($rejection->retry_after_ns, $rejection->cause === $c->SB_CAUSE_BUSY);

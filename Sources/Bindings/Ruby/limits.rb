@@ -12,7 +12,7 @@ raise "not run" unless later.value == :its_turn
 
 mail = SharedBreaker["mail", "max-concurrent=1"]
 mail.run do
-  # Without a queue, nobody waits.
+  # Without a queue, no caller waits.
   Thread.new do
     mail.run { abort "there is no room for this" }
   rescue SharedBreaker::Rejected => rejected

@@ -31,7 +31,7 @@ func main() {
 		log.Fatal(err)
 	}
 	err = mail.Do(func() error {
-		// Without a queue, nobody waits.
+		// Without a queue, no caller waits.
 		var rejected *sharedbreaker.Rejected
 		if err := mail.Do(func() error { return nil }); !errors.As(err, &rejected) || !rejected.Busy {
 			log.Fatal("not rejected: ", err)

@@ -162,7 +162,7 @@ func Call[Value any](b *Breaker, work func() (Value, error)) (Value, error) {
 	return value, err
 }
 
-// leave reports how a call went. What goes wrong with the store never takes the place of what the work
+// leave reports how a call went. An error of the store never takes the place of what the work
 // returned: the library prints it, once, and goes on without the store.
 func (b *Breaker) leave(permit *C.sb_permit, outcome C.int, text string) {
 	var words, reason *C.char
