@@ -1,4 +1,4 @@
-# Answers --help for the script that reads this, with what that script says of itself at its top:
+# Answers --help for the script that reads this, with the comment at the top of that script:
 #
 #   source "$(dirname "$0")/../parts/help.bash" "$@"
 for word in "$@"; do

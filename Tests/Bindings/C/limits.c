@@ -114,7 +114,7 @@ static uint64_t room_of(const sb_permit *permit, int code) {
   return room;
 }
 
-/* Ends with its call inside of what the caller is inside of. */
+/* Makes a call inside of the call that surrounds the caller, and ends it. */
 static void nest(sb_breaker *breaker, uint64_t room) {
   sb_permit inner = SB_PERMIT_INIT;
   CHECK_CODE(SB_OK, sb_enter(breaker, &inner, NULL, SB_SURROUND));

@@ -590,8 +590,8 @@ class WithoutBlocking(StoreTestCase):
                 asyncio.create_task(fail())
             await asyncio.sleep(0)
 
-        # It cancels what is still waiting for its report, and what has to read the file first because
-        # another report was written in between.
+        # It cancels calls that still wait for their report, and calls that have to read the file first
+        # because another report was written in between.
         asyncio.run(main())
         self.assertTrue(calls)
         eventually(lambda: self.totals("payments")["failures"] == len(calls))

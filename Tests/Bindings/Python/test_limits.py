@@ -632,7 +632,7 @@ os._exit(0)
         permit = heavy.acquire()
         self.assertEqual((self.in_use(gpu), permit.breaker), (3, heavy))
         del permit
-        # More than the limit is all of it, and it is not added to what another one claims.
+        # A claim of more than the limit takes all of it, and is not added to the claim of another call.
         self.assertEqual(heavy.claiming(units=2**40).call(self.in_use, gpu), 4)
         self.assertEqual(heavy.claiming(units=1).call(self.in_use, gpu), 1)
         self.assertEqual(heavy.claiming().call(self.in_use, gpu), 3)

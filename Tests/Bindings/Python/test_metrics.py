@@ -198,7 +198,7 @@ class Prometheus(MetricsTestCase):
             stdout=subprocess.PIPE)
 
         def figures(lines):
-            # Figures of the moment, and of what only one of them is.
+            # Figures of the moment, and of a property that only one of them has.
             moment = (
                 "build_info", "collected_", "process_", "size_bytes", "timestamp", "state_seconds")
             return {

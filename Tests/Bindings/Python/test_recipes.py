@@ -193,7 +193,7 @@ def app(environ, start_response):
 """
 
 
-# Whose requests wait for each other in one process.
+# A program whose requests wait for each other in one process.
 TURNS_APP = """
 import gevent
 from shared_breaker import breaker

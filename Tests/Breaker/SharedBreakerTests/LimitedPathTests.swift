@@ -3,7 +3,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// Calls under a limit that are permitted from memory, and what can happen while their work runs.
+/// Calls under a limit that are permitted from memory, and changes while their work runs.
 @Suite struct LimitedPathTests {
   enum Meanwhile: CaseIterable {
     case limitRaised, limitLowered, limitRemoved, policyChanged
@@ -108,7 +108,7 @@ import Testing
 
 extension LimitedPathTests.Meanwhile {
   fileprivate func happen(to breaker: Breaker, of store: SharedStore, on stage: Stage) throws {
-    // By another process, as most of what happens to a breaker.
+    // By another process, as most changes of a breaker.
     let other = try stage.sharedStore().breaker("api")
     switch self {
     case .limitRaised: try other.overridePolicy(set: [.maxConcurrent: "9"])

@@ -31,7 +31,7 @@ import Testing
     }
   }
 
-  /// The rows in brief: the ids of entries, and the words of what has been folded.
+  /// The rows in brief: the ids of entries, and the words of folded ones.
   private static func rows(_ entries: [HistoryEntry]) -> [String] {
     HistoryRow.folded(entries).map {
       switch $0 {

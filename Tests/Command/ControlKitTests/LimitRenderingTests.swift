@@ -8,7 +8,7 @@ import Testing
 @testable import ControlKit
 @testable import SharedBreaker
 
-/// How limits are shown: what is under way, who has it, and who waits.
+/// How limits are shown: the calls under way, their processes, and the waiters.
 struct LimitRenderingTests {
   private static let plain = Painter(isOn: false)
 

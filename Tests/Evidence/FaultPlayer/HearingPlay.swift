@@ -79,7 +79,7 @@ extension FaultScenario {
 
   @Sendable private static func threeTimesHandled(_ play: Play) throws {
     try threeTimes(play)
-    // A hook begins with what happens after its first use, so it is set to the beginning here.
+    // A hook begins with the first entry after its first use, so it is set to the beginning here.
     try Database.rows(
       play.path,
       "INSERT INTO hook (name, handled, failures, claim, boot, until_ns)"

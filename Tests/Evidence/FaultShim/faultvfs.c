@@ -172,7 +172,7 @@ static int index_map(
 
 // The slots of the index with which writers, checkpoints and recoveries exclude each other. The
 // other slots are those of readers, which exclude each other only briefly. A process that holds one
-// of those for long has just created the index.
+// of these for long has just created the index.
 enum { slots_of_writers = 3 };
 
 static int index_lock(sqlite3_file *file, int slot, int count, int flags) {

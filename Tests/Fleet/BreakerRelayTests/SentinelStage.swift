@@ -19,8 +19,8 @@ final class SentinelStage {
   ///   - directory: Where their files are.
   ///   - count: How many sentinels there are; half of them and one more decide.
   ///   - passwords: The passwords of the sentinels and of the servers.
-  ///   - tls: What to begin connections with, if all of them are encrypted.
-  ///   - options: What to start servers and sentinels with; the text is their port.
+  ///   - tls: The configuration of all connections, if they are encrypted.
+  ///   - options: The options of servers and sentinels, from their port.
   /// - Throws: If one of them does not start.
   init(
     in directory: TemporaryDirectory, sentinels count: Int = 3,

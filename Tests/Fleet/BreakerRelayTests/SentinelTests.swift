@@ -4,7 +4,7 @@ import SharedBreaker
 import TestSupport
 import Testing
 
-/// Real sentinels, and what relays do with what they say.
+/// Real sentinels, and relays that follow them.
 @Suite(
   .enabled(if: RedisServer.isInstalled, "redis-server is not installed"),
   .enabled(if: RedisServer.hasUsers, "the sentinels of this server take no password"))

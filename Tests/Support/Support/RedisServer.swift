@@ -40,8 +40,8 @@ package final class RedisServer {
   /// - Parameters:
   ///   - directory: Where its files are.
   ///   - name: The name of its socket there.
-  ///   - options: What it is started with besides.
-  ///   - launcher: What to begin its command with.
+  ///   - options: Further options of the server.
+  ///   - launcher: The words before its command.
   ///   - configuration: A file that the server reads first, and may change.
   /// - Throws: If it cannot be started.
   package init(
@@ -62,7 +62,7 @@ package final class RedisServer {
   /// The number of the process.
   package var pid: pid_t { child?.pid ?? 0 }
 
-  /// Starts the server again after ``kill()``, with what it has saved.
+  /// Starts the server again after ``kill()``, with its saved data.
   package func start() throws {
     let words =
       (configuration.map { [$0] } ?? []) + [

@@ -11,7 +11,7 @@ package final class ServerProxy {
     /// Waits so many milliseconds before it passes on each piece.
     case delay(UInt32)
 
-    /// Passes on what clients say, but answers these bytes for each piece of the server's answers.
+    /// Passes on clients' bytes, but answers these ones for each piece of the server's answers.
     case answer([UInt8])
 
     /// Reads what arrives, and passes nothing on.
@@ -120,7 +120,7 @@ extension ServerProxy {
     }
   }
 
-  /// Passes on a piece of what the server says, or something else; returns whether both go on.
+  /// Passes on a piece of the server's answers, or something else; returns whether both go on.
   private static func answer(_ pair: Pair, _ manner: Manner) -> Bool {
     guard case .answer(let bytes) = manner else {
       return copy(from: pair.server, to: pair.client, manner)

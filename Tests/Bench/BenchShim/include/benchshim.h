@@ -60,5 +60,5 @@ int64_t bs_turns_handed(const bs_turns *turns, const int64_t **nanoseconds);
 void bs_end_with_parent(void);
 
 // Runs a body. It is a function of its own, and its name a symbol, because scripts/budgets lets callgrind count
-// the instructions of what it calls.
+// the instructions of the body.
 void sb_counted(void (*body)(void *), void *context);

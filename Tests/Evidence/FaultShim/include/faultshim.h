@@ -43,8 +43,8 @@ typedef enum fault_manner {
   fault_short,
   fault_busy,
   fault_no_memory,
-  // The process is killed before the operation. Then `fault_any` stands for operations that change
-  // what other processes find.
+  // The process is killed before the operation. Then `fault_any` stands for operations whose effect
+  // other processes can see.
   fault_killed,
 } fault_manner;
 
@@ -52,8 +52,8 @@ typedef enum fault_manner {
 int fault_install(void);
 int fault_is_installed(void);
 
-// Sets the directory of the stores. System calls fail only for files below it, and for what the
-// library reads from /proc.
+// Sets the directory of the stores. System calls fail only for files below it, and for the files of
+// /proc that the library reads.
 void fault_set_place(const char *directory);
 
 // Makes the `first`th operation of a kind from now on fail, counted from 1. If `is_lasting`, every

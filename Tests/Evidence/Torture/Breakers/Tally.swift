@@ -1,4 +1,4 @@
-/// Totals of what was done and seen.
+/// Totals of the acts and sights of a run.
 struct Tally {
   var phases = 0
   var processes = 0

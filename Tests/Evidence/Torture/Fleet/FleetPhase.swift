@@ -146,7 +146,7 @@ extension FleetPhase {
     }
   }
 
-  /// Asks a relay who has carried out commands, and those hosts what they follow.
+  /// Asks a relay which hosts have carried out commands, and these which commands they follow.
   private func checkConfirmations(by host: FleetHost) throws {
     for breaker in FleetPlan.breakers {
       for command in host.confirmations(of: breaker) {

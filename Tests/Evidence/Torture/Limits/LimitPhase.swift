@@ -108,7 +108,7 @@ final class LimitPhase {
 extension LimitPhase {
   private func carryOut(_ fault: LimitPlan.Fault) throws {
     var number = plan.random.number(0...members.count - 1)
-    // A process that has room says more about what becomes of it.
+    // The fate of a process that has room says more.
     let busy = witness.withReferee { referee in
       members.indices.filter { referee.isUnderWay(members[$0].name) }
     }

@@ -213,13 +213,13 @@ extension LimitWorker {
     _exit(1)
   }
 
-  /// The name of what a process runs next, after its first program or a later one.
+  /// The name of the next program of a process, after its first one or a later one.
   private static func next(after life: String) -> String {
     let parts = life.split(separator: "x")
     return "\(parts[0])x\((parts.count > 1 ? Int(parts[1]) ?? 0 : 0) + 1)"
   }
 
-  /// The name of what a process has run before; nil if this is its first program.
+  /// The name of the program before this one of a process; nil if this is its first one.
   private static func last(before life: String) -> String? {
     let parts = life.split(separator: "x")
     guard parts.count > 1, let number = Int(parts[1]) else { return nil }

@@ -53,7 +53,7 @@ struct LimitReferee: Sendable {
   private let reserved: Int
   private var estates: [Estate] = []
 
-  /// The processes that were killed, and what those that live have run before.
+  /// The killed processes, and the earlier programs of the living ones.
   private var killed: Set<String> = []
   private var replaced: Set<String> = []
   private var stopped: Set<String> = []
@@ -273,7 +273,7 @@ extension LimitReferee {
   /// From now on, no call that is asked for knows an earlier limit.
   mutating func limitHasChanged(at now: Int64) {
     for index in limits.indices.dropLast() { limits[index].until = min(limits[index].until, now) }
-    // A call that is asked for later needs none of those that have ended long ago.
+    // No later call needs a limit that ended before the oldest call was asked for.
     let oldest = calls.values.map(\.asked).min() ?? now
     limits.removeAll { $0.until < oldest && $0.until < now }
   }
