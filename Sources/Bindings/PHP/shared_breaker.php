@@ -27,7 +27,7 @@ final class SharedBreaker
         return new self($breaker);
     }
 
-    /** The same breaker for calls that take several units of its limit, or that wait behind all others. */
+    /** This breaker, for calls that take several units of its limit, or that wait behind all others. */
     public function claiming(int $units, bool $background = false): self
     {
         $c = self::c();

@@ -87,7 +87,7 @@ module SharedBreaker
       @name, @handle = name, out.unpack1("J")
     end
 
-    # The same breaker for calls that take several units of its limit, or that wait behind all others.
+    # This breaker, for calls that take several units of its limit, or that wait behind all others.
     def claiming(units, background: false)
       out = [0].pack("J")
       flags = background ? C::SB_BACKGROUND : 0

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BreakerStore
 
-/// What commands and the doctor do with a file of slots in which something else has written.
+/// Commands and the doctor with a file of slots in which something else has written.
 @Suite(.timeLimit(.minutes(60))) struct DamagedSlotsTests {
   /// A part of the file, whose every word is overwritten.
   struct Part: CustomTestStringConvertible, Sendable {
@@ -13,7 +13,7 @@ import Testing
     var offset: Int
     var count: Int
 
-    /// What the doctor says of it; nil if any number there can be true.
+    /// The doctor's words about it; nil if any number there can be true.
     var words: String?
   }
 
@@ -67,7 +67,7 @@ import Testing
   ]
 
   @Test(arguments: parts)
-  func `no number in a damaged page ends a command, and the doctor repairs what is none`(
+  func `no number in a damaged page ends a command, and the doctor repairs impossible ones`(
     part: Part
   ) throws {
     let clinic = try Clinic()

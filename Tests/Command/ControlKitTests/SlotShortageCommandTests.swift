@@ -6,7 +6,7 @@ import Testing
 @testable import BreakerStore
 @testable import ControlKit
 
-/// What the commands say where a file of slots has no room for one more breaker.
+/// Commands where a file of slots has no room for one more breaker.
 @Suite(.timeLimit(.minutes(60))) struct SlotShortageCommandTests {
   /// A clinic whose every block is that of some breaker; one of them exists if `isLiving`.
   private func fullClinic(isLiving: Bool) throws -> Clinic {

@@ -23,7 +23,7 @@ extension Worker {
     return begun.count.load(ordering: .relaxed) == 1 ? "begun" : "busy"
   }
 
-  /// `slot-exec LIMIT`: begins a call that does not wait, in a thread that becomes `cat` once somebody waits.
+  /// `slot-exec LIMIT`: begins a call that does not wait, in a thread that becomes `cat` once a caller waits.
   func becomeAnotherProgram(_ words: [String]) throws -> String {
     guard let block = slotBlock(), let limit = number(words, 0) else { return "error no slots" }
     let begun = Begun()
