@@ -27,7 +27,7 @@ public final class ManualClock: Clock, Sendable {
 
   private let state = Guarded(State())
 
-  /// What the clock knows; each sleeper and each watcher has a number of its own.
+  /// The state of the clock; each sleeper and each watcher has a number of its own.
   private struct State {
     var time = Instant(offset: .zero)
     var sleepers: [UInt64: Sleeper] = [:]
@@ -230,7 +230,7 @@ extension ManualClock {
 
   /// The clock in the form that `StoreOptions.timer` takes.
   ///
-  /// What it calls, including the callbacks of jobs, runs in the thread that moves the clock.
+  /// Its calls, including the callbacks of jobs, run in the thread that moves the clock.
   public var storeTimer: StoreTimer {
     StoreTimer { [self] time, body in
       let id = nextID()
@@ -260,7 +260,7 @@ public struct NobodySleeps: Error, Sendable, Hashable, CustomStringConvertible {
     self.sleeps = sleeps
   }
 
-  /// What the test waited for, and who sleeps instead.
+  /// The sleep that the test waited for, and the sleepers that there are instead.
   public var description: String {
     let (least, most) = (durations.lowerBound, durations.upperBound)
     let wanted = least == most ? "\(least)" : "\(least) to \(most)"

@@ -27,7 +27,7 @@ public final class TestProcess: Sendable {
   ///
   /// - Parameters:
   ///   - timer: The timer that calls wait by; the clock of the host if nil.
-  ///   - onStoreFailure: What a call does while the store fails.
+  ///   - onStoreFailure: The action of a call while the store fails.
   ///   - observer: Called with what happens, like `StoreOptions.observer`.
   /// - Returns: A store that behaves like one in a file.
   public func store(
@@ -46,8 +46,8 @@ public final class TestProcess: Sendable {
 
   /// Ends the process at once, as `kill -9` does; does nothing if it has ended already.
   ///
-  /// What the process has counted and reported is kept. The slots of its probes go to the next
-  /// callers, and its hooks run again in other processes. From then on its own calls throw
+  /// Counts and reports of the process are kept. The slots of its probes go to the next callers,
+  /// and its hooks run again in other processes. From then on its own calls throw
   /// `BreakerError.store`, whatever its `StoreFailureAction` is, and its reports are refused.
   public func kill() { host.end([process]) }
 }

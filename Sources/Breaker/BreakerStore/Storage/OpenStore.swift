@@ -25,7 +25,7 @@ internal import CSQLite
   private let log: LogLength
   let logFile: LogFile
 
-  /// What the store says of itself; written under both locks, and read under either.
+  /// The store's description of itself; written under both locks, and read under either.
   private(set) var header: StoreHeader
 
   /// Whether the store was found to be another one, or in another boot, than the header says.
@@ -74,7 +74,7 @@ internal import CSQLite
     if isNew { foldNewLog() }
   }
 
-  /// What this process contributes when it agrees with the store on its header.
+  /// This process's contribution when it agrees with the store on its header.
   private var terms: StoreHeader.Terms {
     StoreHeader.Terms(clock: clock, log: logFile, file: files.mainNumber, lost: lost)
   }
@@ -104,8 +104,8 @@ internal import CSQLite
     aside?.header = agreed
   }
 
-  /// The connection that never writes, so that nobody who reads waits for a writer; under the lock
-  /// for reading.
+  /// The connection that never writes, so that no reader waits for a writer; under the lock for
+  /// reading.
   ///
   /// - Returns: The connection; nil if the store's files are being replaced, so that it may have
   ///   found others than the writer.
