@@ -66,7 +66,7 @@ import Testing
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `a caller that no longer wants to wait leaves when all are woken`(kind: StorageKind) throws {
+  func `a caller whose wait is given up leaves when all are woken`(kind: StorageKind) throws {
     let stage = try StorageStage(kind)
     let slots = try slots(stage)
     let terms = SlotTerms(CallLimit(1), places: 1, revision: 1)
@@ -121,7 +121,7 @@ import Testing
     #expect(slots.enter(CallClaim(), now) == .busy)
   }
 
-  @Test func `the dead of a host in memory leave nothing, and their calls are lost once`() throws {
+  @Test func `the dead of a host in memory keep no room, and their calls are lost once`() throws {
     let dead = ProcessIdentity(pid: 7, startTicks: 1, pidNamespace: 1)
     let living = ProcessIdentity(pid: 8, startTicks: 1, pidNamespace: 1)
     let isDead = Guarded(false)
@@ -150,7 +150,7 @@ import Testing
 }
 
 extension SlotEntry {
-  /// What the call was given; nil if it did not begin.
+  /// The slots of the call; nil if it did not begin.
   var held: HeldSlot? {
     switch self {
     case .begun(let held): held

@@ -70,7 +70,7 @@ import Testing
     #expect(block.enter(CallClaim(), terms) == .busy)
   }
 
-  @Test func `a lowered limit interrupts nobody, and holds from the next call on`() throws {
+  @Test func `a lowered limit interrupts no call, and holds from the next call on`() throws {
     let stage = try SlotStage()
     let block = try stage.block()
     let wide = SlotTerms(CallLimit(4), revision: 1)
@@ -82,7 +82,7 @@ import Testing
     }
     #expect(block.begun(terms: narrow) != nil)
     #expect(block.enter(CallClaim(), narrow) == .busy)
-    // Who knows only the earlier limit has to look.
+    // A caller that knows only the earlier limit has to look.
     #expect(block.enter(CallClaim(), wide) == .outdated)
     #expect(block.end(held[0]))
     let raised = SlotTerms(CallLimit(3), revision: 3)
@@ -91,7 +91,7 @@ import Testing
     #expect(block.enter(CallClaim(), raised) == .busy)
   }
 
-  @Test func `what the dead had is free for the next call, and is counted once`() throws {
+  @Test func `the room of the dead is free for the next call, and its loss counts once`() throws {
     let stage = try SlotStage()
     let terms = SlotTerms(CallLimit(4), revision: 1)
     let dead = try stage.block(as: stage.deadProcess)
@@ -112,8 +112,7 @@ import Testing
     #expect(live.uncountedLosses(of: 2, in: 0) == nil)
   }
 
-  @Test func `lost calls are counted once, whoever is killed while it finds or counts them`() throws
-  {
+  @Test func `lost calls are counted once, even if their finder or counter is killed`() throws {
     let stage = try SlotStage()
     let terms = SlotTerms(CallLimit(1), revision: 1)
     var total: Int64 = 7
@@ -229,7 +228,7 @@ import Testing
     #expect(!live.hasUncountedLosses)
   }
 
-  @Test func `an owner of which nothing is known has nothing`() throws {
+  @Test func `an unknown owner has nothing`() throws {
     let stage = try SlotStage()
     let terms = SlotTerms(CallLimit(2), revision: 1)
     let block = try stage.block()
@@ -297,7 +296,7 @@ import Testing
     #expect(other.owners.register() != nil)
   }
 
-  @Test func `damaged words give way to what is so`() throws {
+  @Test func `damaged words are replaced by the true ones`() throws {
     let stage = try SlotStage()
     let terms = SlotTerms(CallLimit(2), places: 2, revision: 5)
     let block = try stage.block()
@@ -312,7 +311,7 @@ import Testing
       unsafe block.place(index).pointee = random.next()
       unsafe block.waiter(index, .owner).pointee = random.next()
       unsafe block.line(index, .next).pointee = random.next()
-      // Nobody waits for long, nothing crashes, and what is damaged is freed.
+      // No caller waits for long, nothing crashes, and damaged slots are freed.
       let wait = SlotWait(atMost: .milliseconds(1))
       if case .begun(let held) = block.enter(CallClaim(), terms, wait: wait) { block.end(held) }
       var held: HeldSlot?
@@ -321,7 +320,7 @@ import Testing
         if held == nil { usleep(1_000) }
       }
       guard let held else {
-        Issue.record("round \(round): nobody comes in any more, with \(block.usage)")
+        Issue.record("round \(round): no call begins any more, with \(block.usage)")
         return
       }
       #expect(block.end(held))

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BreakerStore
 
-/// Who looks after owners that have died, and how often.
+/// Which callers look after owners that have died, and how often.
 @Suite struct SlotCareTests {
   private let terms = SlotTerms(CallLimit(1), places: 8, revision: 1)
 
@@ -27,7 +27,7 @@ import Testing
     #expect(tick.contains(try pause(other)))
   }
 
-  @Test func `what watchers cost is bounded, whatever a look costs`() {
+  @Test func `the cost of watchers is bounded, whatever a look costs`() {
     #expect(SlotCare.pause(after: 1_000) == SlotCare.tick)
     // Each of two looks for 0.1 ms in 100.
     #expect(SlotCare.pause(after: 100_000) == 100_000_000)
@@ -48,7 +48,7 @@ import Testing
     return try #require(block.arrive(CallClaim(), own, isBrief: false))
   }
 
-  @Test func `a waiter takes the slot of a process that came after it and went before it`() throws {
+  @Test func `a waiter takes the slot of a killed process that had overtaken it`() throws {
     let stage = try SlotStage()
     let terms = SlotTerms(CallLimit(3), places: 8, revision: 1)
     let (holder, block) = (try stage.block(), try stage.block())

@@ -23,7 +23,7 @@ import Testing
     }
     first.untilWaiting(1)
     #expect(answer.withLock { $0 } == nil)
-    // Nobody overtakes it.
+    // No caller overtakes it.
     #expect(first.end(held))
     threads.join()
     guard case .begun(let next)? = answer.withLock({ $0 }) else {
@@ -76,7 +76,7 @@ import Testing
     #expect(block.begun(terms: terms) != nil)
   }
 
-  @Test func `those who were killed while they waited take nobody's place in the queue`() throws {
+  @Test func `waiters that were killed take no place in the queue`() throws {
     let stage = try SlotStage()
     let block = try stage.block()
     _ = try #require(block.begun(terms: terms))
@@ -109,7 +109,7 @@ import Testing
     #expect(block.enter(CallClaim(), terms, wait: wait) == .unwanted)
   }
 
-  @Test func `a caller that no longer wants to wait leaves when it is woken`() throws {
+  @Test func `a caller whose wait is given up leaves when it is woken`() throws {
     let stage = try SlotStage()
     let (first, second) = (try stage.block(), try stage.block())
     _ = try #require(first.begun(terms: terms))
@@ -127,7 +127,7 @@ import Testing
     #expect(first.places.isEmpty)
   }
 
-  @Test func `a waiter takes the slot of an owner that ends, though nobody wakes it`() throws {
+  @Test func `a waiter takes the slot of an owner that ends, though no process wakes it`() throws {
     let stage = try SlotStage()
     let puppet = try SlotPuppet(stage)
     #expect(try puppet.ask("slot-begin 1") == "begun")
@@ -169,12 +169,12 @@ import Testing
     #expect(watchers() == [background.index, third.index])
     let last = try arrive(2, .background)
     #expect(watchers() == [last.index, background.index])
-    // One who is served in turn has nobody to wake.
+    // A waiter that is served in turn has no other to wake.
     let bells = [second, third, background, last].map { blocks[0].bell(of: $0) }
     blocks[0].leave(first)
     #expect(watchers() == [last.index, background.index])
     #expect([second, third, background, last].map { blocks[0].bell(of: $0) } == bells)
-    // One who came last, or whose process did, wakes those who look from now on.
+    // The last waiter, or the last one of its process, wakes the waiters that look from now on.
     blocks[2].leave(last)
     #expect(watchers() == [background.index, third.index])
     #expect(blocks[0].bell(of: third) != bells[1])
@@ -185,7 +185,7 @@ import Testing
     #expect(watchers().isEmpty)
   }
 
-  @Test func `a waiter goes on when those who look after others die with the owner of the slot`()
+  @Test func `a waiter goes on when its watchers die with the owner of the slot`()
     throws
   {
     let stage = try SlotStage()
@@ -210,7 +210,7 @@ import Testing
     #expect(began.withLock { $0 })
   }
 
-  @Test func `a waiter that was killed or stopped keeps nobody from the slot`() throws {
+  @Test func `a waiter that was killed or stopped keeps no other from the slot`() throws {
     let stage = try SlotStage()
     let block = try stage.block()
     for isKilled in [true, false] {
@@ -302,7 +302,7 @@ import Testing
       let index = random.number(0...count - 1)
       let pid = puppets[index].pid
       if random.number(0...2) == 0 {
-        // What it has under way is no longer counted: it may end at any instant from now on.
+        // Its calls under way are no longer counted: they may end at any instant from now on.
         witness.exclude(index)
         puppets[index].kill()
         puppets[index] = try SlotPuppet(stage)

@@ -56,7 +56,7 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a process too many knows it, and nobody takes what is seen for all there is`() throws {
+  func `a process too many knows it, and no process takes the visible calls for all`() throws {
     let stage = try SlotStage()
     let first = try stage.block()
     #expect(first.begun(terms: Self.terms) != nil)

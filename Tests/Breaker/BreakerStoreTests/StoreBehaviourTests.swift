@@ -4,7 +4,7 @@ import Testing
 
 @testable import BreakerStore
 
-/// What holds of steps, deletion, restoring and hooks, wherever breakers are kept.
+/// The rules of steps, deletion, restoring and hooks, wherever breakers are kept.
 @Suite(.timeLimit(.minutes(60))) struct StoreBehaviourTests {
   @Test(arguments: StorageKind.allCases)
   func `a step makes the breaker only where it may`(kind: StorageKind) throws {
@@ -72,7 +72,7 @@ import Testing
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `what time has changed is recorded before the step decides`(kind: StorageKind) throws {
+  func `changes by time alone are recorded before the step decides`(kind: StorageKind) throws {
     let stage = try StorageStage(kind)
     try stage.step("api") { draft in
       draft.apply { record, now in
@@ -153,7 +153,7 @@ import Testing
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `whatever throws in a transaction, nothing of it is kept`(kind: StorageKind) throws {
+  func `a transaction in which anything throws leaves nothing behind`(kind: StorageKind) throws {
     let stage = try StorageStage(kind)
     try stage.hear()
     for name in ["a", "b"] { try stage.step(name) { $0.trip(for: .seconds(9)) } }
@@ -243,7 +243,7 @@ import Testing
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `steps that must make new breakers name those that are there`(kind: StorageKind) throws {
+  func `steps that must make new breakers name the existing ones`(kind: StorageKind) throws {
     let stage = try StorageStage(kind)
     for name in ["a", "b"] { try stage.step(name) { _ in } }
     let before = try stage.picture()

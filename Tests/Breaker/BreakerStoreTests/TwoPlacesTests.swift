@@ -69,7 +69,7 @@ private struct Walk {
     return ("\(kind) \(name)", answers, kind == .reboot)
   }
 
-  /// What each store answers, or why it refuses.
+  /// The answer of each store, or its reason to refuse.
   private func each(_ body: (StorageStage) throws -> String) -> [String] {
     stages.map { stage in
       do {

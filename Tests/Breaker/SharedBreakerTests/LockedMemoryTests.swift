@@ -19,7 +19,7 @@ struct LockedMemoryTests {
 
   @Test(
     .timeLimit(.minutes(60)), .disabled(if: Memory.isWatched, "a sanitizer ignores mlock(2)"))
-  func `so do those that a call under a limit uses`() throws {
+  func `the pages that a call under a limit uses stay in memory too`() throws {
     let stage = try Stage()
     let puppet = try stage.puppets(1, "max-concurrent=2")[0]
     for command in ["locked-files", "fork locked-files", "locked-files"] {
