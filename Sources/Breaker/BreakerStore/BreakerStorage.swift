@@ -21,7 +21,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
   var sharedCounters: CounterPage? { get }
 
   /// The slots of a breaker with a limit; nil if it can have none now.
-  func slots(ofBreaker id: Int64) -> (any CallSlots)?
+  func slots(ofBreaker id: Int64) -> SlotBlock?
 
   /// The calls under way on breakers with a limit, and the callers that wait, as far as both are
   /// known.

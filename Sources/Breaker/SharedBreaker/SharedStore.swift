@@ -195,12 +195,13 @@ extension SharedStore {
   /// alive.
   ///
   /// `before` writes the counts, because a real file would already have them. `after` forgets what
-  /// would still permit calls from memory.
+  /// would still permit calls from memory, and sends away the callers that wait for room.
   package var ending: (before: @Sendable () -> Void, after: @Sendable () -> Void) {
     (
       { [weak engine] in engine?.close() },
       { [weak engine] in
         engine?.update { $0.knowledge.forgetBaseline() }
+        engine?.wakeThoseWhoWait()
       }
     )
   }

@@ -29,7 +29,7 @@ final class ProcessStorage: BreakerStorage {
   var owners: any StoreOwners { self }
   var sharedCounters: CounterPage? { nil }
 
-  func slots(ofBreaker id: Int64) -> (any CallSlots)? {
+  func slots(ofBreaker id: Int64) -> SlotBlock? {
     host.memory.slots(ofBreaker: id, as: process.identity)
   }
 

@@ -118,10 +118,11 @@ final class HostState: Sendable {
       ending: { process.ending })
   }
 
-  /// Ends processes, and wakes the listeners that may take over from them.
+  /// Ends processes, and wakes the listeners and the callers that may take over from them.
   func end(_ ended: [HostProcess]) {
     for process in ended { process.end() }
     memory.listeners.wake()
+    memory.letDeathsBeSeen()
   }
 }
 

@@ -53,91 +53,25 @@ import Testing
   }
 
   @Test func `after the limit was lowered there is no room until enough calls have ended`() {
-    let table = Slots(CallLimit(4))
-    let calls = (0..<4).map { table.begun(CallClaim(), by: $0) }
-    table.change(to: CallLimit(2), places: 0)
-    #expect(table.usage.total == 4)
-    for call in calls.prefix(2) {
-      #expect(table.end(call!))
-      #expect(table.enter(CallClaim(), by: 9, mayWait: false) == .busy)
+    var usage = SlotUsage()
+    usage[.ordinary] += 3
+    usage[.background] += 1
+    let lowered = CallLimit(2)
+    for _ in 0..<3 {
+      #expect(!lowered.hasRoom(for: CallClaim(), beside: usage))
+      usage[.ordinary] -= usage[.ordinary] > 0 ? 1 : 0
     }
-    #expect(table.end(calls[2]!))
-    #expect(table.begun(CallClaim(), by: 9) != nil)
-    #expect(table.usage.total == 2)
+    #expect(usage.total == 1 && usage[.background] == 1)
+    #expect(lowered.hasRoom(for: CallClaim(), beside: usage))
   }
 
-  @Test func `a call ends once`() {
-    let table = Slots(CallLimit(1))
-    let call = table.begun(CallClaim(), by: 1)!
-    #expect(table.end(call))
-    #expect(!table.end(call))
-    #expect(table.usage.total == 0)
-    #expect(!table.withdraw(ticket: 99))
-    table.note(ticket: 99, isAbsent: true)
-  }
-
-  @Test func `callers are served in the order of arrival, and ordinary ones before background`()
-    throws
-  {
-    let table = Slots(CallLimit(1), places: 4)
-    var call = table.begun(CallClaim(), by: 0)
-    let background = table.waiting(CallClaim(priority: .background), by: 1)
-    let first = table.waiting(CallClaim(), by: 2)
-    let second = table.waiting(CallClaim(), by: 3)
-    let late = table.waiting(CallClaim(priority: .background), by: 4)
-    #expect(table.enter(CallClaim(), by: 5, mayWait: true) == .busy)
-    for ticket in try [first, second, background, late].map({ try #require($0) }) {
-      #expect(table.due == nil)
-      #expect(table.begin(ticket: ticket) == nil)
-      table.end(try #require(call))
-      #expect(table.due == ticket)
-      #expect(table.enter(CallClaim(priority: .background), by: 6, mayWait: false) == .busy)
-      call = table.begin(ticket: ticket)
-    }
-    #expect(table.tickets.isEmpty)
-  }
-
-  @Test func `light callers do not overtake a heavy one`() {
-    let table = Slots(CallLimit(3), places: 9)
-    let calls = (0..<3).map { table.begun(CallClaim(), by: $0)! }
-    let heavy = table.waiting(CallClaim(units: 3), by: 7)!
-    let light = table.waiting(CallClaim(), by: 8)!
-    table.end(calls[0])
-    table.end(calls[1])
-    #expect(table.due == nil)
-    #expect(table.begin(ticket: light) == nil)
-    #expect(table.enter(CallClaim(), by: 9, mayWait: false) == .busy)
-    table.end(calls[2])
-    #expect(table.begin(ticket: heavy) != nil)
-    #expect(table.due == nil)
-  }
-
-  @Test func `no caller waits for one that missed its turn, which keeps its ticket`() {
-    let table = Slots(CallLimit(1), places: 2)
-    let call = table.begun(CallClaim(), by: 0)!
-    let stopped = table.waiting(CallClaim(), by: 1)!
-    let next = table.waiting(CallClaim(), by: 2)!
-    table.end(call)
-    table.note(ticket: stopped, isAbsent: true)
-    #expect(table.due == next)
-    let late = table.waiting(CallClaim(), by: 3)!
-    #expect(table.begin(ticket: stopped) == nil)
-    table.note(ticket: stopped, isAbsent: false)
-    #expect(table.begin(ticket: stopped) != nil)
-    #expect(table.withdraw(ticket: next))
-    #expect(table.tickets == [late])
-  }
-
-  @Test func `the end of an owner frees its calls and its places`() {
-    let table = Slots(CallLimit(3), places: 3)
-    _ = table.begun(CallClaim(units: 2, priority: .background), by: 1)
-    _ = table.begun(CallClaim(), by: 2)
-    _ = table.waiting(CallClaim(), by: 1)
-    let other = table.waiting(CallClaim(), by: 2)!
-    #expect(table.expire { $0 == 1 } == .init(calls: 1, waiters: 1))
-    #expect(table.usage == SlotUsage(ordinary: 1))
-    #expect(table.due == other)
-    #expect(table.expire { $0 == 1 } == .init())
+  @Test func `callers are served in the order of arrival, and ordinary ones before background`() {
+    let served = [
+      WaitingPlace(.ordinary, ticket: 2), WaitingPlace(.ordinary, ticket: 9),
+      WaitingPlace(.background, ticket: 1), WaitingPlace(.background, ticket: 3),
+    ]
+    #expect(served.shuffled().sorted() == served)
+    #expect(!(served[0] < served[0]))
   }
 
   @Test func `a policy says how many units may be under way, and how many callers wait`() throws {
@@ -165,42 +99,4 @@ import Testing
     #expect(PolicyKey.lostCalls.words == ["ignored", "failure"])
     #expect(PolicyKey.maxConcurrent.words.isEmpty)
   }
-}
-
-/// A table behind a reference, so that an expectation can ask it to change.
-private final class Slots {
-  private var table: SlotTable<Int>
-
-  init(_ limit: CallLimit, places: Int = 0) { table = SlotTable(limit, places: places) }
-
-  var usage: SlotUsage { table.usage }
-  var due: Int64? { table.due }
-  var tickets: [Int64] { table.waiters.map(\.place.ticket) }
-
-  func enter(_ claim: CallClaim, by owner: Int, mayWait: Bool) -> SlotTable<Int>.Entry {
-    table.enter(claim, by: owner, mayWait: mayWait)
-  }
-
-  /// The number of a call that may begin at once.
-  func begun(_ claim: CallClaim, by owner: Int) -> Int64? {
-    switch enter(claim, by: owner, mayWait: false) {
-    case .begun(let call): call
-    case .waiting, .busy: nil
-    }
-  }
-
-  /// The ticket of a caller that has to wait.
-  func waiting(_ claim: CallClaim, by owner: Int) -> Int64? {
-    switch enter(claim, by: owner, mayWait: true) {
-    case .waiting(let ticket): ticket
-    case .begun, .busy: nil
-    }
-  }
-
-  func begin(ticket: Int64) -> Int64? { table.begin(ticket: ticket) }
-  @discardableResult func end(_ call: Int64) -> Bool { table.end(call) }
-  func withdraw(ticket: Int64) -> Bool { table.withdraw(ticket: ticket) }
-  func note(ticket: Int64, isAbsent: Bool) { table.note(ticket: ticket, isAbsent: isAbsent) }
-  func expire(_ isGone: (Int) -> Bool) -> SlotTable<Int>.Remains { table.expire(isGone: isGone) }
-  func change(to limit: CallLimit, places: Int) { table.change(to: limit, places: places) }
 }

@@ -11,7 +11,7 @@ extension ForwardingStorage {
   var listeners: Listeners { memory.listeners }
   var owners: any StoreOwners { memory.owners }
   var sharedCounters: CounterPage? { nil }
-  func slots(ofBreaker id: Int64) -> (any CallSlots)? { memory.slots(ofBreaker: id) }
+  func slots(ofBreaker id: Int64) -> SlotBlock? { memory.slots(ofBreaker: id) }
   func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
     memory.slotStates(ofBreakers: ids)
   }

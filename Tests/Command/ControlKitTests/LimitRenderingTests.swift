@@ -56,9 +56,10 @@ struct LimitRenderingTests {
     state.usage.ordinary = 4
     state.calls.append(participant(4_711, seconds: 3))
     state.waiters = [participant(4_713, seconds: 2), participant(4_714, units: 2, seconds: 1)]
-    state.waits.note(1_200_000_000, hasBegun: true)
-    state.waits.note(300_000, hasBegun: true)
-    state.waits.note(5, hasBegun: false)
+    // One of 0.3 ms, and one of 1.2 s.
+    state.waits.counts = [1, 0, 0, 0, 1, 0, 0, 0]
+    state.waits.nanoseconds = 1_200_300_000
+    state.waits.abandoned = 1
   }
 
   static let all = [

@@ -110,7 +110,8 @@ struct SlotExamination {
         .slots, .note, "\(found); \(left.count) left by \(whose)",
         means: "the next one who looks for room frees what they had")
     }
-    let hidden = Set(living.compactMap(\.process)).filter { SlotOwners.isOutOfSight($0) }
+    let judge = OwnerJudge(of: place.path)
+    let hidden = Set(living.compactMap(\.process)).filter { judge.isOutOfSight($0) }
     guard !hidden.isEmpty else { return StoreFinding(.slots, .ok, found) }
     return StoreFinding(
       .slots, .note, "\(found); \(words(hidden)) out of sight, without a lifeline",

@@ -201,45 +201,87 @@ package struct HostProcesses: Sendable {
     current: { ProcessTable.current() }, find: { ProcessTable.process($0) }, ending: { nil })
 }
 
-/// Judges whether the owners of the leases and claims in a store have ended.
+/// Judges whether the owners of the leases, claims and slots in a store have ended.
 ///
 /// Only proof counts: a live process must never be mistaken for one that has ended. Without proof
 /// the deadline of a lease or a claim decides.
 package struct OwnerJudge: Sendable {
-  private let store: String
+  private let evidence: Evidence
+
+  private enum Evidence: Sendable {
+    /// The kernel, and the lock file of the store at a path.
+    case kernel(store: String)
+
+    /// A store in memory, which knows its processes.
+    case memory(isGone: @Sendable (ProcessIdentity) -> Bool)
+  }
 
   /// Judges the owners in the store at a path.
-  package init(of store: String) { self.store = store }
+  package init(of store: String) { evidence = .kernel(store: store) }
+
+  /// Judges the owners in a store in memory.
+  init(isGone: @escaping @Sendable (ProcessIdentity) -> Bool) {
+    evidence = .memory(isGone: isGone)
+  }
 
   /// Whether an owner has certainly ended.
   ///
   /// Its number proves it in its own PID namespace, if `/proc` shows that one. Elsewhere its lifeline
   /// does: the owner held it before it was named anywhere.
   package func isGone(_ owner: ProcessIdentity) -> Bool {
-    switch ProcessTable.fate(of: owner) {
-    case .over: true
-    case .running: false
-    case .unknown: owner.lifeline.map { Lifelines.isReleased($0, of: store) } ?? false
+    switch evidence {
+    case .kernel(let store):
+      switch ProcessTable.fate(of: owner) {
+      case .over: true
+      case .running: false
+      case .unknown: owner.lifeline.map { Lifelines.isReleased($0, of: store) } ?? false
+      }
+    case .memory(let isGone): isGone(owner)
     }
   }
 
   /// Whether the program that an owner ran has ended for certain: its process, or the program alone,
   /// by execve(2), which ends its calls as well.
   func hasEnded(_ owner: ProcessIdentity) -> Bool {
-    switch ProcessTable.fate(of: owner) {
-    case .over: true
-    case .running, .unknown: owner.lifeline.map { Lifelines.isReleased($0, of: store) } ?? false
+    switch evidence {
+    case .kernel(let store):
+      switch ProcessTable.fate(of: owner) {
+      case .over: true
+      case .running, .unknown: owner.lifeline.map { Lifelines.isReleased($0, of: store) } ?? false
+      }
+    case .memory(let isGone): isGone(owner)
+    }
+  }
+
+  /// Whether an owner that has ended has taken its process with it, and does not run another program now, by
+  /// execve(2).
+  func hasEndedWhole(_ owner: ProcessIdentity) -> Bool {
+    switch evidence {
+    case .kernel: ProcessTable.hasEndedOrEnds(owner)
+    case .memory: true
+    }
+  }
+
+  /// Whether no process can see from here whether an owner has ended.
+  func isOutOfSight(_ owner: ProcessIdentity) -> Bool {
+    switch evidence {
+    case .kernel: owner.lifeline == nil && ProcessTable.fate(of: owner) == .unknown
+    case .memory: false
     }
   }
 
   /// Tells which owners hold their lifelines, with one look for all of them.
   func holders() -> (ProcessIdentity) -> Bool {
+    guard case .kernel(let store) = evidence else { return { _ in false } }
     let isHeld = Lifelines.heldOnes(of: store)
     return { $0.lifeline.map(isHeld) ?? false }
   }
 
   /// Whether no process holds a lifeline on a byte of the lock file that the store has now.
-  func hasReleased(_ byte: Int64) -> Bool { Lifelines.isReleased(byte: byte, of: store) }
+  func hasReleased(_ byte: Int64) -> Bool {
+    guard case .kernel(let store) = evidence else { return false }
+    return Lifelines.isReleased(byte: byte, of: store)
+  }
 }
 
 /// Small files of the kernel, read whole.

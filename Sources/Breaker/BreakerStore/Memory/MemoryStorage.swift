@@ -7,7 +7,7 @@ internal import CHost
   private let program: String
   private let place: Guarded<MemoryPlace>
   package let memoryOwners: MemoryOwners
-  private let memorySlots: MemorySlots
+  private let slotMemory: SlotMemory
 
   // The pointer never changes, and its target is set atomically.
   private nonisolated(unsafe) let counter: UnsafeMutablePointer<UInt64>
@@ -20,7 +20,7 @@ internal import CHost
     self.clock = clock
     self.program = program
     memoryOwners = MemoryOwners(isGone: isGone)
-    memorySlots = MemorySlots(isGone: isGone)
+    slotMemory = SlotMemory(isGone: isGone)
     let place = MemoryPlace(
       clock: clock, user: MemoryUser(HistoryAuthor(pid: 0, program: program)),
       room: room.map { Int64($0) } ?? StoreRoom.usualBreakers, isGone: isGone)
@@ -50,18 +50,18 @@ internal import CHost
     MemoryUser(HistoryAuthor(pid: ProcessTable.ownPid, program: program))
   }
 
-  package func slots(ofBreaker id: Int64) -> (any CallSlots)? {
+  package func slots(ofBreaker id: Int64) -> SlotBlock? {
     slots(ofBreaker: id, as: Self.onlyProcess)
   }
 
   /// The slots of a breaker that stands in for one of another storage.
-  package func slots(ofBreakerNamed name: String) -> any CallSlots {
-    memorySlots.slots(of: .name(name), as: Self.onlyProcess)
+  package func slots(ofBreakerNamed name: String) -> SlotBlock? {
+    slotMemory.block(of: .name(name), as: Self.onlyProcess)
   }
 
   /// Who has these slots, and who waits.
   package func slotState(ofBreakerNamed name: String) -> SlotState {
-    memorySlots.state(of: .name(name))
+    slotMemory.state(of: .name(name))
   }
 
   /// The owner of all calls in a memory that only this process uses.
@@ -70,12 +70,12 @@ internal import CHost
   }
 
   /// The slots of a breaker as one process of the host uses them.
-  package func slots(ofBreaker id: Int64, as process: ProcessIdentity) -> (any CallSlots)? {
-    id > 0 ? memorySlots.slots(of: .row(id), as: process) : nil
+  package func slots(ofBreaker id: Int64, as process: ProcessIdentity) -> SlotBlock? {
+    id > 0 ? slotMemory.block(of: .row(id), as: process) : nil
   }
 
   package func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
-    Dictionary(ids.map { ($0, memorySlots.state(of: .row($0))) }, uniquingKeysWith: { $1 })
+    Dictionary(ids.map { ($0, slotMemory.state(of: .row($0))) }, uniquingKeysWith: { $1 })
   }
 
   package func lookAfterSlots() {}
@@ -89,13 +89,13 @@ internal import CHost
     switch moment {
     case .before:
       place.willFork()
-      memorySlots.willFork()
+      slotMemory.willFork()
       listeners.willFork()
       memoryOwners.willFork()
     case .after:
       memoryOwners.didFork()
       listeners.didFork()
-      memorySlots.didFork()
+      slotMemory.didFork()
       place.didFork()
     }
   }
@@ -172,8 +172,14 @@ extension MemoryStorage {
   /// Adds a breaker as another storage knew it, unless there is one of its name.
   package func seed(_ breaker: StoredBreaker) { show { $0.seed(breaker) } }
 
-  /// Carries everything over into the present boot of the host.
-  package func carryOverReboot() { show { $0.carryOverReboot() } }
+  /// Carries everything over into the present boot of the host, but for the calls that were under way.
+  package func carryOverReboot() {
+    slotMemory.beginAgain()
+    show { $0.carryOverReboot() }
+  }
+
+  /// Lets the next caller find the room of processes that have just ended.
+  package func letDeathsBeSeen() { slotMemory.letDeathsBeSeen() }
 
   private func show(_ body: (MemoryPlace) -> Void) {
     place.withLock { place in

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// The slots that the stores of this process share, if several of them are of the same file.
 ///
 /// Each store enters the process under a number of its own, and ends its calls by itself. But a call
@@ -65,4 +67,12 @@ enum ProcessSlots {
 
   /// Whether an owner is this process, and not the one that it was forked from.
   static func has(_ owner: UInt64) -> Bool { state.withLock { $0.owners[owner] != nil } }
+}
+
+/// The numbers of slots in this process, and in those that are forked from it.
+enum SlotNumber {
+  static let mask: UInt64 = 0xF_FFFF
+  private static let last = Atomic<UInt64>(0)
+
+  static func next() -> UInt64 { last.add(1, ordering: .relaxed).newValue & mask }
 }

@@ -10,7 +10,10 @@ internal import Synchronization
 /// `SlotQueue` has the callers that wait.
 ///
 /// Unchecked because the compiler does not know that all access to the memory is atomic.
-@safe package final class SlotBlock: CallSlots, @unchecked Sendable {
+@safe package final class SlotBlock: @unchecked Sendable {
+  /// Distinguishes these slots from all others that this process has used.
+  ///
+  /// All stores of this process that use one file know a breaker's slots by the same number.
   package let number: UInt64
   let mapping: SlotMapping
 
@@ -18,7 +21,7 @@ internal import Synchronization
   let address: UnsafeMutableRawPointer
   let owners: SlotOwners
 
-  /// The row of the breaker.
+  /// The row of the breaker; 0 if it stands in for one that cannot be read.
   let breaker: Int64
 
   /// The slot from which a call looks for a free one.
@@ -46,7 +49,7 @@ internal import Synchronization
   ///   - wait: How long the caller waits for its turn; nil if not at all.
   /// - Returns: The slots, which the caller has to give back by `end`, or why there are none.
   package func enter(
-    _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait?
+    _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait? = nil
   ) -> SlotEntry {
     if let held = take(claim, terms) { return .begun(held) }
     return enterWithCare(claim, terms, wait)
@@ -73,6 +76,7 @@ internal import Synchronization
     return usage
   }
 
+  /// Whether other processes see the calls of this one; not if too many take part.
   package var areCallsSeen: Bool { owners.areCallsSeen }
 
   /// Whether somebody may wait for room, so that the end of a call wakes them.
@@ -83,16 +87,19 @@ internal import Synchronization
 
 /// Calls inside of calls.
 extension SlotBlock {
+  /// Whether a call of this process has not ended yet.
   package func isUnderWay(_ held: HeldSlot) -> Bool {
     held.block == number && ownerOfThisProcess(of: held) != nil
   }
 
+  /// Whether a call of another process has not ended yet, and neither has the process.
   package func isUnderWay(_ inherited: InheritedSlot) -> Bool {
     inherited.breaker == breaker
       && owner(of: inherited.index, serial: inherited.serial) == inherited.owner
       && !owners.isGone(inherited.owner)
   }
 
+  /// Whether a call of another process has ended for certain; false if it has its room in another file.
   package func hasEnded(_ inherited: InheritedSlot) -> Bool {
     guard inherited.file == mapping.file else { return false }
     return inherited.breaker == breaker
@@ -127,10 +134,13 @@ extension SlotBlock {
     return giveBack(held.index, SlotWord(takenBy: owner, held.priority))
   }
 
+  /// A call as other processes can name it; nil if they cannot.
   package func inheritance(of held: HeldSlot) -> InheritedSlot? {
-    guard held.block == number, let owner = ownerOfThisProcess(of: held) else { return nil }
+    guard held.block == number, let file = mapping.file,
+      let owner = ownerOfThisProcess(of: held)
+    else { return nil }
     return InheritedSlot(
-      in: mapping.file, breaker: breaker, owner: owner, index: held.index, serial: held.serial)
+      in: file, breaker: breaker, owner: owner, index: held.index, serial: held.serial)
   }
 }
 
@@ -314,6 +324,8 @@ extension SlotBlock {
     }
   }
 
+  /// The limit in force, as terms that never replace others; nil if it was damaged, or before the first
+  /// call.
   package func termsInForce(places: Int) -> SlotTerms? {
     gate.limit.map { SlotTerms($0, places: places, revision: .min) }
   }

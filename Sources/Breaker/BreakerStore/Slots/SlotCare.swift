@@ -106,6 +106,9 @@ final class SlotCare: Sendable {
     return isAny
   }
 
+  /// Lets the next caller that finds no room look at once.
+  fileprivate func letCallersLook() { state.withLock { $0.nextLook = 0 } }
+
   /// Runs the look of a waiter.
   fileprivate func watch<Found>(_ body: () -> Found) -> Found {
     let (found, cost) = Self.measure(body)
@@ -242,6 +245,14 @@ extension SlotBlock {
       (0..<slotExtent).contains(where: { !word(ofSlot: $0).isFree })
     else { return }
     _ = lookThoroughly() ?? freeTheDead(believingLocks: true)
+  }
+
+  /// Lets the next look be due at once, of a caller, a waiter or a process, because the judge knows of new deaths.
+  func letDeathsBeSeen() {
+    care.letCallersLook()
+    unsafe sb_tell(header(.watchedAt), 0)
+    unsafe sb_tell(header(.lookedAt), 0)
+    ringWatchers()
   }
 
   /// Whether so much time has passed since the instant in a word, which becomes the current one then.

@@ -185,6 +185,14 @@ final class SlotWaiter: @unchecked Sendable {
 }
 
 extension SlotBlock {
+  /// Queues a call without blocking a thread.
+  ///
+  /// - Parameters:
+  ///   - claim: How much the call takes, and its priority.
+  ///   - terms: The limit that the caller knows.
+  ///   - wait: How long the caller waits for its turn.
+  ///   - answer: Called once with the answer, from any thread, unless no wait was needed.
+  /// - Returns: The answer if no wait was needed, or how the caller gives up.
   package func queue(
     _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait,
     _ answer: @escaping @Sendable (SlotEntry) -> Void
@@ -210,4 +218,12 @@ extension SlotBlock {
     }
     return .waiting { dispatcher.end(waiter, with: .busy) }
   }
+}
+
+/// What becomes of a call that may wait without a thread.
+package enum QueuedCall: Sendable {
+  case answered(SlotEntry)
+
+  /// It waits. The function gives its place up, and then it is told that there is no room.
+  case waiting(giveUp: @Sendable () -> Void)
 }

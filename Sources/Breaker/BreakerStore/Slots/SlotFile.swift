@@ -38,14 +38,14 @@ enum SlotFile {
   static func offset(ofBlock index: Int) -> Int { kind.bytesOfHeader + index * bytesOfBlock }
 }
 
-/// A part of the file in memory, for as long as anybody uses it.
+/// A part of the file in memory, or memory of this process alone that is used in the same way.
 ///
 /// Unchecked because several processes change the memory; whoever does uses atomic operations.
 @safe final class SlotMapping: @unchecked Sendable {
   let address: UnsafeMutableRawPointer
 
-  /// The file that it is a part of.
-  let file: FileIdentity
+  /// The file that it is a part of; nil if no file is behind it.
+  let file: FileIdentity?
   private let length: Int
 
   init?(_ file: SharedFile, _ offset: Int, _ length: Int) {
@@ -59,9 +59,7 @@ enum SlotFile {
 
   /// A copy of a part as it is now, which is never more than looked at; nil if it cannot be read whole.
   init?(copying file: SharedFile, _ offset: Int, _ length: Int) {
-    let address = unsafe mmap(
-      nil, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-    guard unsafe address != MAP_FAILED, let address = unsafe address else { return nil }
+    guard let address = unsafe Self.memory(length) else { return nil }
     guard unsafe pread(file.descriptor, address, length, offset) == length else {
       unsafe munmap(address, length)
       return nil
@@ -69,6 +67,22 @@ enum SlotFile {
     unsafe self.address = address
     self.file = file.identity
     self.length = length
+  }
+
+  /// Memory of this process alone, of which the child of a fork has a copy; nil if the system has none left.
+  init?(inMemory length: Int) {
+    guard let address = unsafe Self.memory(length) else { return nil }
+    // Calls use a few pages of each part, and a huge page would take the room of all others too.
+    unsafe madvise(address, length, MADV_NOHUGEPAGE)
+    unsafe self.address = address
+    file = nil
+    self.length = length
+  }
+
+  private static func memory(_ length: Int) -> UnsafeMutableRawPointer? {
+    let address = unsafe mmap(
+      nil, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+    return unsafe address == MAP_FAILED ? nil : address
   }
 
   deinit { unsafe munmap(address, length) }

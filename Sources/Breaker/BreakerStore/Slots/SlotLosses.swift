@@ -66,10 +66,19 @@ extension SlotBlock {
     return serial <= SlotBound.count && UInt64(calls) <= serial ? calls : nil
   }
 
+  /// Whether calls were found lost of which it is not known that the breaker has counted them.
   package var hasUncountedLosses: Bool {
     unsafe sb_see(header(.losses)) != sb_see(header(.countedLosses))
   }
 
+  /// The calls that were found lost, and that a breaker has yet to count.
+  ///
+  /// Only ask in a transaction on the breaker that counts them, so that no other process does so meanwhile.
+  ///
+  /// - Parameters:
+  ///   - breaker: The row of the breaker.
+  ///   - total: How many lost calls it has counted.
+  /// - Returns: What to count now; nil if these are not the slots of that breaker.
   package func uncountedLosses(of breaker: Int64, in total: Int64) -> LostCalls? {
     guard breaker == self.breaker else { return nil }
     let known = unsafe sb_see(header(.losses))
@@ -98,6 +107,7 @@ extension SlotBlock {
       of: losers.compactMap { owners.process($0) }, in: places, uncounted, of: found)
   }
 
+  /// Notes that a transaction was committed in which the breaker has counted these calls.
   package func noteCounted(_ lost: LostCalls) {
     unsafe sb_tell(header(.countedLosses), UInt64(clamping: lost.countedThen))
     for (index, word) in lost.places { unsafe sb_tell(line(index, .countedLoss), word) }

@@ -148,16 +148,12 @@ internal import Synchronization
   func hasLostCalls(_ number: UInt64) -> Bool {
     guard let index = index(of: number) else { return true }
     if unsafe sb_load(line(index).advanced(by: Self.exitWord)) == number { return false }
-    return process(at: index).map { ProcessTable.hasEndedOrEnds($0) } ?? true
+    return process(at: index).map { judge.hasEndedWhole($0) } ?? true
   }
 
-  /// Whether nobody can see from here whether an owner has ended.
+  /// Whether no process can see from here whether an owner has ended.
   func isOutOfSight(_ number: UInt64) -> Bool {
-    process(number).map { Self.isOutOfSight($0) } ?? false
-  }
-
-  static func isOutOfSight(_ process: ProcessIdentity) -> Bool {
-    process.lifeline == nil && ProcessTable.fate(of: process) == .unknown
+    process(number).map { judge.isOutOfSight($0) } ?? false
   }
 
   /// The process of an owner; nil if it is not known.

@@ -59,15 +59,6 @@ package struct SlotWaits: Sendable, Hashable {
   static func index(of nanoseconds: Int64) -> Int {
     bounds.firstIndex { nanoseconds <= $0 } ?? bounds.count
   }
-
-  mutating func note(_ nanoseconds: Int64, hasBegun: Bool) {
-    guard hasBegun else {
-      abandoned += 1
-      return
-    }
-    counts[Self.index(of: nanoseconds)] += 1
-    self.nanoseconds += nanoseconds
-  }
 }
 
 /// Waits that all processes count together.

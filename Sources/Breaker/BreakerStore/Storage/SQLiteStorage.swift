@@ -88,7 +88,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   package var sharedCounters: CounterPage? { counterPage }
 
-  package func slots(ofBreaker id: Int64) -> (any CallSlots)? {
+  package func slots(ofBreaker id: Int64) -> SlotBlock? {
     if let block = slotPage.block(ofBreaker: id) { return block }
     guard slotPage.isReleaseDue() else { return nil }
     do throws(StoreError) {

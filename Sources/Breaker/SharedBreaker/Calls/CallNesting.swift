@@ -109,7 +109,7 @@ internal import Synchronization
   ///   - others: Calls that surround it besides those of its thread and task, as the caller knows.
   /// - Returns: The call, or nothing.
   static func surroundings(
-    on slots: any CallSlots, besides others: OuterCalls = OuterCalls()
+    on slots: SlotBlock, besides others: OuterCalls = OuterCalls()
   ) -> Surroundings {
     var call = unsafe sb_innermost()?.pointee
     while let inner = unsafe call {
@@ -182,7 +182,7 @@ package struct OuterCalls: Sendable {
   @inline(__always) var isEmpty: Bool { room == 0 && rooms == nil }
 
   /// The first of them that is still under way on some slots; nil if none is.
-  func call(on slots: some CallSlots) -> HeldSlot? {
+  func call(on slots: SlotBlock) -> HeldSlot? {
     if let held = HeldSlot(bits: room), slots.isUnderWay(held) { return held }
     guard let rooms else { return nil }
     for room in rooms {

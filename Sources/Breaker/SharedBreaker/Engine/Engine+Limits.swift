@@ -145,7 +145,9 @@ extension Engine {
 
   /// Whether a breaker still permits calls, as far as that is known.
   func isStillPermitted(_ cell: Cell, from source: Ticket.Source) -> Bool {
-    if isEnding.load(ordering: .sequentiallyConsistent) { return false }
+    if isEnding.load(ordering: .sequentiallyConsistent) || options.processes.ending() != nil {
+      return false
+    }
     if source != .store || isPermittedWithinLimit(cell) { return true }
     do throws(StoreError) {
       // Read again if it was forgotten, as after a change by another process: the caller keeps its place.
@@ -172,7 +174,7 @@ extension Engine {
   }
 
   /// Whether calls of a breaker still take their room on some slots, as far as this process knows.
-  func areInUse(_ slots: any CallSlots, by cell: Cell) -> Bool {
+  func areInUse(_ slots: SlotBlock, by cell: Cell) -> Bool {
     cell.limit.map { $0.limit.slots === slots } ?? true
   }
 
@@ -180,7 +182,7 @@ extension Engine {
   ///
   /// For a probe this may read the store.
   func isUnchanged(_ cell: Cell, since ticket: Ticket) -> Bool {
-    if ticket.source != .store { return true }
+    if ticket.source != .store { return options.processes.ending() == nil }
     switch ticket.grant.kind {
     case .normal: return isCurrent && cell.word == ticket.word
     case .probe: return stillHasLease(ticket, of: cell)
@@ -211,6 +213,11 @@ extension Engine {
   /// Sends away all callers that wait for room, because the store is being closed for good.
   func endWaits() {
     isEnding.store(true, ordering: .sequentiallyConsistent)
+    wakeThoseWhoWait()
+  }
+
+  /// Has each caller that waits for room ask whether it still wants to.
+  func wakeThoseWhoWait() {
     for cell in look({ $0.knowledge.limited }) {
       for limit in look({ $0.knowledge[cell].limits }) { limit.slots.wakeAll() }
     }
@@ -307,10 +314,10 @@ extension Engine {
 
 /// How many calls of a breaker may be under way, and where they are known.
 @safe final class CellLimit: Sendable {
-  let slots: any CallSlots
+  let slots: SlotBlock
 
-  /// These slots if other processes share them, so that a call need not count a reference to them.
-  private let block: Unmanaged<SlotBlock>?
+  /// These slots, so that a call need not count a reference to them.
+  private let block: Unmanaged<SlotBlock>
 
   let limit: CallLimit
   let places: Int
@@ -320,10 +327,10 @@ extension Engine {
   private let terms: SlotTerms
 
   /// The limit of a policy; nil if it has none.
-  init?(_ policy: BreakerPolicy, _ slots: (any CallSlots)?) {
+  init?(_ policy: BreakerPolicy, _ slots: SlotBlock?) {
     guard let limit = policy.limit, let slots else { return nil }
     self.slots = slots
-    unsafe block = (slots as? SlotBlock).map { unsafe .passUnretained($0) }
+    unsafe block = .passUnretained(slots)
     self.limit = limit
     places = policy.placesToWait
     patience = policy.queueTimeout.map { $0.inNanoseconds }
@@ -337,25 +344,24 @@ extension Engine {
 
   /// Takes a free slot for an ordinary call of one unit; nil if that takes more than looking.
   @inline(__always) func takeSlot() -> HeldSlot? {
-    unsafe block?._withUnsafeGuaranteedRef {
+    unsafe block._withUnsafeGuaranteedRef {
       $0.take(.ordinary, of: limit.units, in: terms.shape)
     }
   }
 
   /// Whether a call has its room here, and its end frees a slot for which no caller waits.
   @inline(__always) func endsAlone(_ held: HeldSlot) -> Bool {
-    unsafe block?._withUnsafeGuaranteedRef { $0.number == held.block && !$0.isAwaited } ?? false
+    unsafe block._withUnsafeGuaranteedRef { $0.number == held.block && !$0.isAwaited }
   }
 
   /// Takes room for one call at once; nil if that does not do.
   @inline(__always) func take(_ claim: CallClaim, _ terms: SlotTerms) -> HeldSlot? {
-    if unsafe claim.isOneOrdinaryUnit && block != nil { return takeSlot() }
-    return slots.take(claim, terms)
+    claim.isOneOrdinaryUnit ? takeSlot() : slots.take(claim, terms)
   }
 
   /// Ends a call that has its room here; false if it has ended before, or has it elsewhere.
   @inline(__always) func end(_ held: HeldSlot) -> Bool {
-    unsafe block?._withUnsafeGuaranteedRef { $0.end(held) } ?? slots.end(held)
+    unsafe block._withUnsafeGuaranteedRef { $0.end(held) }
   }
 
   @inline(__always) func terms(at revision: Int64) -> SlotTerms {

@@ -177,9 +177,7 @@ struct RoomSearch: ~Copyable {
   private mutating func decideAgain(mayWait: Bool) throws(BreakerError) -> Step {
     // First, or the call would be rejected by its own lease.
     giveUp()
-    guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else {
-      return .hasToWait
-    }
+    guard let decision = try newDecision(mayWait: mayWait) else { return .hasToWait }
     guard case .permitted(let next) = decision, let limit = engine.limit(over: next, of: cell)
     else { return .decided(decision) }
     (ticket, inForce, ownsTicket) = (next, limit, true)
@@ -187,6 +185,12 @@ struct RoomSearch: ~Copyable {
     if engine.isObserving(cell) { latest = nil }
     noteLook()
     return looks < Self.mostLooks ? .asksAgain : .decided(rejected())
+  }
+
+  /// The decision on a call that has waited; a process that has ended meanwhile makes none.
+  private func newDecision(mayWait: Bool) throws(BreakerError) -> Decision<Ticket>? {
+    if let ending = engine.options.processes.ending() { throw .store(ending) }
+    return try engine.decide(request, on: cell, mayWait: mayWait)
   }
 
   private mutating func noteLook() {
@@ -200,7 +204,7 @@ struct RoomSearch: ~Copyable {
     holding held: HeldSlot, mayWait: Bool
   ) throws(BreakerError) -> Step {
     giveUp()
-    switch try engine.decide(request, on: cell, mayWait: mayWait) {
+    switch try newDecision(mayWait: mayWait) {
     case .permitted(let ticket)?: return .decided(.permitted(ticket.holding(held)))
     case .rejected(let rejection)?:
       inForce.limit.slots.end(held)

@@ -57,17 +57,17 @@ import Testing
     let permit = try await breaker.acquire().shared()
     let begun = Guarded(0)
     try await withThrowingTaskGroup(of: Void.self) { group in
-      for _ in 0..<40 {
+      for _ in 0..<1_000 {
         group.addTask {
           try await breaker.run { () async throws in begun.withLock { $0 += 1 } }
         }
       }
-      while breaker.snapshot().limit?.waiters.count != 40 { await Task.yield() }
+      await until { breaker.snapshot().limit?.waiters.count == 1_000 }
       #expect(begun.withLock { $0 } == 0)
       permit.succeed()
       try await group.waitForAll()
     }
-    #expect(begun.withLock { $0 } == 40)
+    #expect(begun.withLock { $0 } == 1_000)
     #expect(breaker.snapshot().limit?.unitsInUse == 0)
   }
 

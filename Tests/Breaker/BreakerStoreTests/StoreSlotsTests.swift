@@ -5,8 +5,8 @@ import Testing
 @testable import BreakerStore
 
 /// The slots of a breaker, wherever its store keeps them.
-@Suite struct CallSlotsTests {
-  private func slots(_ stage: StorageStage) throws -> any CallSlots {
+@Suite struct StoreSlotsTests {
+  private func slots(_ stage: StorageStage) throws -> SlotBlock {
     let made = try #require(try stage.step("gpu") { _ in })
     return try #require(stage.storage.slots(ofBreaker: made.breaker.id))
   }
@@ -136,6 +136,7 @@ import Testing
     #expect(!second.end(held))
     #expect(second.enter(CallClaim(), terms) == .busy)
     isDead.withLock { $0 = true }
+    memory.letDeathsBeSeen()
     #expect(second.enter(CallClaim(), terms).held != nil)
     #expect(first.hasUncountedLosses && second.hasUncountedLosses)
     let lost = try #require(second.uncountedLosses(of: 1, in: 3))

@@ -1,0 +1,44 @@
+package import BreakerCore
+
+/// The limit under which a call is made, as the policy of its breaker has it.
+package struct SlotTerms: Sendable, Hashable {
+  /// The most units that can be under way, and the most callers that can wait.
+  package static let most = SlotFile.slotsOfBlock
+
+  package let limit: CallLimit
+
+  /// How many callers may wait.
+  package let places: Int
+
+  /// The revision of the policy: later terms take the place of earlier ones.
+  package var revision: Int64
+
+  /// The limit as it is in the gate.
+  package let shape: UInt64
+
+  package init(_ limit: CallLimit, places: Int = 0, revision: Int64) {
+    self.limit = limit
+    self.places = min(places, SlotFile.placesOfBlock)
+    self.revision = revision
+    shape = GateWord(limit).bits
+  }
+}
+
+/// What a caller is told.
+package enum SlotEntry: Sendable, Hashable {
+  case begun(HeldSlot)
+
+  /// There is no room, and no place to wait, or the time for the wait is over.
+  case busy
+
+  /// The caller was asked whether it still wants to wait, and does not.
+  case unwanted
+
+  /// Later terms are in force: the caller has to look at the policy again.
+  case outdated
+
+  /// The table of owners is full.
+  case unknown
+
+  var hasBegun: Bool { if case .begun = self { true } else { false } }
+}
