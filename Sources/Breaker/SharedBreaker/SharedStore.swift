@@ -201,7 +201,7 @@ extension SharedStore {
       { [weak engine] in engine?.close() },
       { [weak engine] in
         engine?.update { $0.knowledge.forgetBaseline() }
-        engine?.wakeThoseWhoWait()
+        engine?.wakeWaiters()
       }
     )
   }

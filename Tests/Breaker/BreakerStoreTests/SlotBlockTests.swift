@@ -234,7 +234,7 @@ import Testing
     let block = try stage.block()
     _ = try #require(block.begun(terms: terms))
     unsafe block.slot(1).pointee = SlotWord(takenBy: 12_345, .ordinary).bits
-    unsafe block.place(5).pointee = PlaceWord(claimedBy: 54_321).bits
+    unsafe block.place(5).pointee = PlaceWord(beingTakenBy: 54_321).bits
     block.raise(.places, to: 6)
     #expect(block.begun(terms: terms) != nil)
     #expect(block.word(ofPlace: 5).isFree)

@@ -1,6 +1,6 @@
 internal import BreakerCore
 
-/// What a call was given, in one word: it keeps it until it ends.
+/// The room of a call, in one word, which the call keeps until it ends.
 @frozen @usableFromInline package struct HeldSlot: Sendable, Hashable {
   // From the lowest bit on: 1, the priority, 10 bits of the index, 20 of the block, 32 of the serial.
   @usableFromInline package let bits: UInt64
@@ -25,13 +25,13 @@ internal import BreakerCore
     }
   }
 
-  /// What its bits stand for; nil if they stand for nothing.
+  /// The room that these bits name; nil if they name none.
   @inlinable package init?(bits: UInt64) {
     guard bits & 1 != 0 else { return nil }
     self.bits = bits
   }
 
-  /// Whether the bits of two calls name the same slots of this process, those of one breaker.
+  /// Whether the bits of two calls name slots of one breaker in this process.
   package static func isOfSameSlots(_ one: UInt64, _ other: UInt64) -> Bool {
     (one ^ other) >> blockShift & SlotNumber.mask == 0
   }

@@ -4,10 +4,10 @@ internal import Synchronization
 
 /// The slots and the queue of one breaker, which all processes of the host share.
 ///
-/// Nothing here is locked: a process that is stopped or killed at any instruction keeps what it had
-/// taken, and keeps nobody from anything else. A slot is taken and given back by one atomic operation,
-/// which names its owner, so it is always known who has it; `SlotCare` frees what the dead have.
-/// `SlotQueue` has the callers that wait.
+/// Nothing here is locked: a process that is stopped or killed at any instruction keeps the slots that it
+/// has, and holds up no other process. One atomic operation takes a slot and names its owner, so the owner
+/// of each slot is always known. `SlotCare` frees the slots of owners that have ended, and `SlotQueue` has
+/// the callers that wait.
 ///
 /// Unchecked because the compiler does not know that all access to the memory is atomic.
 @safe package final class SlotBlock: @unchecked Sendable {
@@ -27,10 +27,10 @@ internal import Synchronization
   /// The slot from which a call looks for a free one.
   private let hint = Atomic<Int>(0)
 
-  /// Whether this process has looked at what those had who ended before it came.
+  /// Whether this process has looked for owners that ended before it came.
   let hasLookedOnArrival = Atomic<Bool>(false)
 
-  /// What this process knows about owners that have died and callers that miss their turn.
+  /// The looks of this process for owners that have died and callers that miss their turn.
   let care = SlotCare()
 
   init(_ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64, number: UInt64) {
@@ -61,7 +61,7 @@ internal import Synchronization
       UInt32(truncatingIfNeeded: unsafe sb_load(line(held.index, .serial))) == held.serial,
       giveBack(held.index, SlotWord(takenBy: own, held.priority)) || giveBackOfAnother(held)
     else { return false }
-    // Rule of order 27: a slot becomes free before it is looked who waits.
+    // Rule of order 27: the slot is free before this looks for waiters.
     if isAwaited { settle() }
     return true
   }
@@ -79,7 +79,7 @@ internal import Synchronization
   /// Whether other processes see the calls of this one; not if too many take part.
   package var areCallsSeen: Bool { owners.areCallsSeen }
 
-  /// Whether somebody may wait for room, so that the end of a call wakes them.
+  /// Whether a caller may wait for room, so that the end of a call has to wake it.
   @inline(__always) package var isAwaited: Bool {
     gate.has(GateWord.ordinaryWaits | GateWord.backgroundWaits | GateWord.isNarrowed)
   }
@@ -106,7 +106,7 @@ extension SlotBlock {
       ? !isUnderWay(inherited) : owners.isGone(inherited.owner)
   }
 
-  /// Who has taken a slot, if a serial says when; nil if that call has ended.
+  /// The owner of a slot while the call with a serial has it; nil if that call has ended.
   private func owner(of index: Int, serial: UInt32) -> UInt64? {
     let word = word(ofSlot: index)
     // The opposite order of `begin`: a slot that its owner is taking again still has the old serial.
@@ -172,7 +172,7 @@ extension SlotBlock {
     let now = sb_coarse_nanoseconds()
     guard let index = takeAny(below: units, word) else { return nil }
     let held = begin(index, word, units: 1, at: now)
-    // The limit may have been lowered meanwhile. Whoever has come to wait came later.
+    // The limit may have been lowered meanwhile. A caller that waits now came later than this one.
     guard (gate.bits ^ shape) & (GateWord.shape | GateWord.isNarrowed) == 0 else {
       end(held)
       return nil
@@ -198,7 +198,7 @@ extension SlotBlock {
   @inline(__always) private func begin(
     _ index: Int, _ word: SlotWord, units: Int, at now: Int64, next: Int? = nil
   ) -> HeldSlot {
-    // Rule of order 31: what a killed process left in the slot is not taken for this call's.
+    // Rule of order 31: units that a killed process left in the slot are not mistaken for this call's.
     unsafe sb_set(line(index, .units), 0)
     let serial = unsafe sb_load(line(index, .serial)) &+ 1
     unsafe sb_set(line(index, .serial), serial)
@@ -212,8 +212,8 @@ extension SlotBlock {
   /// Frees the slots of a call, which begin with an index and are taken by a word.
   @inline(__always) private func giveBack(_ first: Int, _ word: SlotWord) -> Bool {
     guard self.word(ofSlot: first) == word else { return false }
-    // Rule of order 31: a slot has units only while its call is under way. Whoever is killed from here on,
-    // or after it has taken the slot and before its call has begun, has lost no call.
+    // Rule of order 31: a slot has units only while its call is under way. A process that is killed from here
+    // on, or between taking the slot and beginning the call, has lost no call.
     unsafe sb_set(line(first, .units), 0)
     var next = first
     var isFirst = true
@@ -275,8 +275,8 @@ extension SlotBlock {
   /// - Parameters:
   ///   - claim: How much the call takes, and its priority.
   ///   - terms: The limit that the caller knows.
-  ///   - looks: Whether it looks for the dead, as those who wait do anyway.
-  /// - Returns: What the caller is told, or that it has to wait.
+  ///   - looks: Whether it looks for owners that have ended; a caller that waits does so anyway.
+  /// - Returns: The answer, or the owner in whose name the caller has to wait.
   func prepare(_ claim: CallClaim, _ terms: SlotTerms, looks: Bool) -> Prepared {
     guard let own = owners.own ?? owners.register() else { return .entry(.unknown) }
     guard adopt(terms) else { return .entry(.outdated) }

@@ -53,7 +53,7 @@ final class SlotCare: Sendable {
   /// How many processes are called at once after one was found stopped.
   static let mostCalled = 64
 
-  /// How long an owner keeps a slot if nobody can see whether it has ended.
+  /// How long an owner keeps a slot if no process can see whether it has ended.
   static let longestUnseen: Int64 = 86_400_000_000_000
 
   /// The shortest time between two looks of callers that find no room.
@@ -137,12 +137,12 @@ final class SlotCare: Sendable {
 
 /// Looking.
 extension SlotBlock {
-  /// Frees what the dead have, for a caller that finds no room; false if there is nothing.
+  /// Frees the slots and places of dead owners, for a caller that finds no room; false if there are none.
   func lookForTheDead() -> Bool {
     care.look { lookThoroughly() ?? freeTheDead(believingLocks: true) }
   }
 
-  /// Looks after all who wait, for a caller that waits itself and is awake.
+  /// Looks for dead owners and stopped callers, for a caller that waits itself and is awake.
   ///
   /// - Parameter isOwn: Whether a place is the caller's.
   /// - Returns: Until when the caller may sleep; nil if something has changed.
@@ -160,7 +160,7 @@ extension SlotBlock {
     return Patience.monotonicNanoseconds() + pause
   }
 
-  /// Looks after all who wait, unless another caller has done so within a time.
+  /// Looks for dead owners and stopped callers, unless another caller has done so within a time.
   func lookInTurn(after time: Int64 = SlotCare.freshness) -> Look {
     guard isTurn(.watchedAt, every: time) else { return .quiet }
     let thorough = lookThoroughly()
@@ -183,7 +183,7 @@ extension SlotBlock {
     case changed
   }
 
-  /// Frees what owners have that have ended, whatever locks say; nil if a process of the host has done so lately.
+  /// Frees the slots and places of dead owners, whatever locks say; nil if a process of the host has done so lately.
   ///
   /// The kernel is asked for each owner, so with many of them it is done less often than once a second.
   private func lookThoroughly() -> Bool? {
@@ -194,7 +194,7 @@ extension SlotBlock {
     return isAny
   }
 
-  /// Frees what owners have that have ended; false if there is nothing.
+  /// Frees the slots and places of dead owners; false if there are none.
   func freeTheDead(believingLocks: Bool, at now: Int64 = sb_coarse_nanoseconds()) -> Bool {
     let isGone = owners.judgement(believingLocks: believingLocks)
     var isAny = false
@@ -212,20 +212,20 @@ extension SlotBlock {
     for index in 0..<placeExtent {
       let found = word(ofPlace: index)
       guard !found.isFree else { continue }
-      let owner = found.claimant ?? owner(ofWaiter: index)
+      let owner = found.taker ?? owner(ofWaiter: index)
       guard isGone(owner) else { continue }
       if unsafe sb_decide(place(index), found.bits, 0) != 0 { isAny = true }
     }
     noteLosses()
     if isAny {
       settle()
-      // One of the dead may have looked after the others.
+      // One of the dead may have been a watcher.
       ringWatchers()
     }
     return isAny
   }
 
-  /// Whether a slot was taken so long ago that its owner loses it, because from here nobody can see its end.
+  /// Whether a slot was taken so long ago that its owner loses it, because its end cannot be seen from here.
   ///
   /// Such an owner is in another PID namespace, and has no lifeline, because the file system keeps none.
   private func isOverdue(_ index: Int, _ found: SlotWord, at now: Int64) -> Bool {
@@ -233,10 +233,10 @@ extension SlotBlock {
       && owners.isOutOfSight(found.owner)
   }
 
-  /// Frees what owners have that have ended, at most once a second on the whole host.
+  /// Frees the slots and places of dead owners, at most once a second on the whole host.
   package func lookAround() { _ = lookThoroughly() }
 
-  /// Frees what owners have that ended before this process came.
+  /// Frees the slots and places of owners that ended before this process came.
   ///
   /// Another process may have looked a moment ago, and another owner may have ended since.
   package func lookOnArrival() {
@@ -295,14 +295,14 @@ extension SlotBlock {
     return (last, other, count)
   }
 
-  /// Wakes those who look after the others from now on, because a caller has left that came later.
+  /// Wakes the watchers of now on, because a caller has left that came later.
   func passOnWatch(after left: Caller) {
     let watchers = watchers
     if let last = watchers.last, last.word.place < left.word.place { ring(last.index) }
     if let other = watchers.other, other.word.place < left.word.place { ring(other.index) }
   }
 
-  /// Wakes those who look after the others, but not the one in a place.
+  /// Wakes the watchers, except the one in a place.
   func ringWatchers(but index: Int? = nil) {
     let watchers = watchers
     for watcher in [watchers.last, watchers.other] {

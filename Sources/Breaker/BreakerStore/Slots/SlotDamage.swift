@@ -1,9 +1,9 @@
 internal import CHost
 
-/// What is wrong in a file of slots: words that no process writes.
+/// The damage in a file of slots: words that no process writes.
 ///
-/// Only what is so at every moment is judged, and it is looked for twice, because other processes change the
-/// file while it is read.
+/// Only rules that hold at every moment are checked, and each finding is checked twice, because other processes
+/// change the file while it is read.
 struct SlotDamage: Hashable {
   /// Whether the table of the breakers, or that of the owners, is damaged.
   var isInTables = false

@@ -4,9 +4,9 @@ internal import Synchronization
 
 /// The callers of this process that wait for their turn without a thread of their own.
 ///
-/// One thread waits for all of them, however many they are: it sleeps at the bell of the process, and
-/// whoever would wake one of them rings that one. It is started when the first of them comes, and ends
-/// after the last.
+/// One thread waits for all of them, however many they are. It sleeps at the bell of the process, which is
+/// rung in place of the bells of these callers. It is started when the first of them comes, and ends after
+/// the last.
 ///
 /// Unchecked because the compiler does not know that the lock guards the rest.
 final class SlotDispatcher: @unchecked Sendable {
@@ -14,8 +14,8 @@ final class SlotDispatcher: @unchecked Sendable {
   private var waiting: [SlotWaiter] = []
   private var isRunning = false
 
-  /// The fork in which the thread runs: the child of a fork has none of its parent's threads, and
-  /// nobody in it waits for an answer.
+  /// The fork in which the thread runs: the child of a fork has none of its parent's threads, and none of
+  /// its callers.
   private var forkDepth = ForkGuard.depth
 
   func willFork() { lock.lock() }
@@ -23,7 +23,7 @@ final class SlotDispatcher: @unchecked Sendable {
 
   /// Lets a caller wait that has its place; `answer` is called once, from any thread.
   ///
-  /// - Returns: False, and nobody waits, if the system has no thread left.
+  /// - Returns: False, and the caller does not wait, if the system has no thread left.
   func add(_ waiter: SlotWaiter, _ owners: SlotOwners) -> Bool {
     let isTaken = lock.withLock {
       if forkDepth != ForkGuard.depth {
@@ -38,7 +38,7 @@ final class SlotDispatcher: @unchecked Sendable {
       if !isRunning { waiting.removeLast() }
       return isRunning
     }
-    // It may have been its turn before anybody waited for it.
+    // Its turn may have come before the thread waited for it.
     if isTaken { owners.ringOwn() }
     return isTaken
   }
@@ -75,14 +75,14 @@ final class SlotDispatcher: @unchecked Sendable {
       let isCalled = isRung || heard != last
       if isCalled || !watched.look() { watched = attend(now) }
       last = heard
-      // If the table was damaged, some may ring where the process no longer listens.
+      // If the table was damaged, other processes may ring a bell at which this one no longer listens.
       let nextLook = watched.nextLook
       let end = owners.ownIndex == home ? nextLook : min(nextLook, Watched.nextSecond)
       HelperGate.outside { isRung = owners.sleep(heard, until: end) }
     }
   }
 
-  /// Lets everybody begin whose turn it is; returns who waits on, and when to look after them.
+  /// Lets the callers begin whose turn it is; returns the callers that wait on, and when to look after them.
   private func attend(_ waiters: [SlotWaiter]) -> Watched {
     var watched = Watched()
     let byBlock = Dictionary(grouping: waiters) { ObjectIdentifier($0.block) }
@@ -120,7 +120,7 @@ final class SlotDispatcher: @unchecked Sendable {
 
   /// The callers that wait on after they were attended to.
   ///
-  /// As long as nobody rings, it is enough to look after the others from time to time: that costs little, however
+  /// As long as the bell is not rung, it is enough to look after them from time to time, which costs little, however
   /// many wait here.
   private struct Watched {
     private var blocks: [(block: SlotBlock, own: Set<Int>, nextLook: Int64)] = []
@@ -220,7 +220,7 @@ extension SlotBlock {
   }
 }
 
-/// What becomes of a call that may wait without a thread.
+/// The answer to a call that may wait without a thread.
 package enum QueuedCall: Sendable {
   case answered(SlotEntry)
 

@@ -40,7 +40,7 @@ enum SlotFile {
 
 /// A part of the file in memory, or memory of this process alone that is used in the same way.
 ///
-/// Unchecked because several processes change the memory; whoever does uses atomic operations.
+/// Unchecked because several processes change the memory, all of them by atomic operations.
 @safe final class SlotMapping: @unchecked Sendable {
   let address: UnsafeMutableRawPointer
 
@@ -108,7 +108,7 @@ extension SlotBlock {
     case slots = 9
     case places = 10
 
-    /// When somebody last looked whether owners have ended, on the coarse clock.
+    /// When a process last looked thoroughly for owners that have ended, on the coarse clock.
     case lookedAt = 11
 
     /// How many calls were found lost, as far as that was made known; how many of these the breaker has
@@ -118,7 +118,7 @@ extension SlotBlock {
     case lossBase = 14
     case lastLost = 15
 
-    /// When somebody who waits last looked for the dead, on the coarse clock.
+    /// When a waiter last looked for owners that have ended, on the coarse clock.
     case watchedAt = 32
 
     /// How long callers have waited: a count for each bound, and two words more.

@@ -51,7 +51,7 @@ extension SlotBlock {
     unsafe sb_decide(line(index, .loss), before.bits, before.next(serial).bits)
   }
 
-  /// Makes known to everybody how many calls were found lost.
+  /// Makes known to all processes how many calls were found lost.
   func noteLosses() { raise(.losses, to: Int(foundLosses)) }
 
   private var foundLosses: Int64 {
@@ -83,7 +83,7 @@ extension SlotBlock {
     guard breaker == self.breaker else { return nil }
     let known = unsafe sb_see(header(.losses))
     let found = foundLosses
-    // Lowered too, because a damaged word may say more; but not below what somebody has just found.
+    // Lowered too, because a damaged word may say more; but not below the losses that another process has just found.
     unsafe sb_decide(header(.losses), known, UInt64(found))
     let base = unsafe Int64(bitPattern: sb_see(header(.lossBase)))
     var ledger = LossLedger(

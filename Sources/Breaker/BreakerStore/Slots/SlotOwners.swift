@@ -5,9 +5,9 @@ internal import Synchronization
 
 /// The processes that take part in the limits of a store, in the table of owners of one file.
 ///
-/// Slots and places name their owner by a number, so that one atomic operation takes a slot and says by
-/// whom. The table says what process that is, and is written before the process takes its first slot.
-/// So a number that is not in the table belongs to nobody who lives.
+/// Slots and places name their owner by a number, so that one atomic operation takes a slot and names its
+/// owner. The table says which process that is, and is written before the process takes its first slot.
+/// So a number that is missing from the table belongs to no living process.
 @safe final class SlotOwners: Sendable {
   private let mapping: SlotMapping
 
@@ -23,7 +23,7 @@ internal import Synchronization
   /// Lets one thread at a time enter this process into the table.
   private let registering = Guarded(())
 
-  /// Those of this process who wait without a thread.
+  /// The callers of this process that wait without a thread.
   let dispatcher = SlotDispatcher()
 
   /// Whether this process was last refused, because the table is full of processes that live.
@@ -102,7 +102,7 @@ internal import Synchronization
   /// Whether calls of this process are seen by others.
   var areCallsSeen: Bool { !isRefused.load(ordering: .relaxed) }
 
-  /// Whether the table is full of processes that live, so that others make calls that nobody sees.
+  /// Whether the table is full of processes that live, so that no process sees the calls of further ones.
   var isFull: Bool {
     (0..<SlotFile.owners).allSatisfy { unsafe sb_see(entry($0)) != 0 }
       && (0..<SlotFile.owners).allSatisfy { index in
@@ -196,7 +196,7 @@ extension SlotOwners {
 
 /// The table.
 extension SlotOwners {
-  private static func claimed(_ number: UInt64) -> UInt64 { number << 2 | 1 }
+  private static func entering(_ number: UInt64) -> UInt64 { number << 2 | 1 }
   private static func registered(_ number: UInt64) -> UInt64 { number << 2 | 2 }
 
   /// The word of a line that a process writes when it exits; the words before it describe the process.
@@ -226,14 +226,14 @@ extension SlotOwners {
       // not be found.
       let found = unsafe sb_load(entry(index))
       guard found == 0 || found == Self.registered(number),
-        unsafe sb_decide(entry(index), found, Self.claimed(number)) != 0
+        unsafe sb_decide(entry(index), found, Self.entering(number)) != 0
       else { continue }
       let words = Self.words(number, process) + [0]
       for (offset, word) in words.enumerated() {
         unsafe sb_set(line(index).advanced(by: offset), word)
       }
-      // Whoever mistook this process for one that has ended meanwhile has freed the entry.
-      if unsafe sb_decide(entry(index), Self.claimed(number), Self.registered(number)) != 0 {
+      // A process that mistook this one for one that has ended has freed the entry.
+      if unsafe sb_decide(entry(index), Self.entering(number), Self.registered(number)) != 0 {
         return index
       }
     }
@@ -291,7 +291,7 @@ extension SlotOwners {
   }
 }
 
-/// What is done when this process exits by itself, which a process that is killed does not do.
+/// Notes the exit of this process if it exits by itself, and is not killed.
 private enum CleanExit {
   private struct One {
     weak var owners: SlotOwners?

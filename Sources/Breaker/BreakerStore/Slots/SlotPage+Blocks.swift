@@ -71,7 +71,7 @@ extension SlotPage {
 }
 
 extension SlotBlock {
-  /// Whether nobody has a slot or a place, but for owners that have ended.
+  /// Whether no living owner has a slot or a place.
   fileprivate var isLeft: Bool {
     (0..<SlotFile.slotsOfBlock).allSatisfy { index in
       let word = word(ofSlot: index)
@@ -79,7 +79,7 @@ extension SlotBlock {
     }
       && (0..<SlotFile.placesOfBlock).allSatisfy { index in
         let word = word(ofPlace: index)
-        return word.isFree || owners.isGone(word.claimant ?? owner(ofWaiter: index))
+        return word.isFree || owners.isGone(word.taker ?? owner(ofWaiter: index))
       }
   }
 
@@ -108,7 +108,7 @@ extension SlotBlock {
 }
 
 extension SlotPage {
-  /// What a file of slots has no room left for, and what comes of it; nil if it has room for everything.
+  /// The room that a file of slots lacks, and what comes of it; nil if it lacks none.
   static func shortage(in file: SharedFile, of storePath: String) -> (found: String, means: String)?
   {
     guard let head = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else { return nil }

@@ -4,7 +4,7 @@ internal import Glibc
 
 /// The slots that all processes of a store share, mapped into memory.
 ///
-/// A store without a limit has none of this. Calls go on in the file in which they began, even if it was
+/// A store without a limit has no such file. Calls go on in the file in which they began, even if it was
 /// replaced. Until they have ended, more may be under way than the limit allows. Only the latest few
 /// files stay mapped; where earlier ones were mapped, there is memory of this process alone.
 package final class SlotPage: Sendable {
@@ -22,7 +22,7 @@ package final class SlotPage: Sendable {
     /// The pages in use, which the system is asked to keep in memory.
     var hot = HotPages(atMost: SlotPage.mostKeptInMemory)
 
-    /// What is mapped of files that were replaced.
+    /// The mappings of files that were replaced.
     var retired: [[SlotMapping]] = []
 
     /// When to try again after the file could not be opened, on the monotonic clock.

@@ -49,9 +49,9 @@ package struct SlotWait: Sendable {
 /// The queue of a breaker.
 ///
 /// A caller takes a place, draws a ticket, and raises a flag in the gate, which no call passes then. Only
-/// the first in the queue takes slots. Whoever leaves the queue, and whoever gives a slot back, looks
-/// whether the one who is first then has room, and rings its bell: one waiter is woken for each slot.
-/// A caller that would not wait has a place for a moment where its turn cannot be told otherwise.
+/// the head of the queue takes slots. A caller that leaves the queue or frees a slot checks whether the new
+/// head of the queue has room, and wakes it: one waiter is woken for each slot. A caller that does not wait
+/// takes a place for a moment if it cannot tell its turn otherwise.
 extension SlotBlock {
   /// Waits for the turn of a call.
   func attend(
@@ -76,8 +76,8 @@ extension SlotBlock {
       if first?.index == caller.index {
         return takeWithCare(claim, own).map { .begun($0) } ?? .busy
       }
-      // Another one that does not wait is gone in a moment. One that waits may be stopped, and if no other one
-      // waits, no other one sees that.
+      // A caller that does not wait is gone in a moment. One that waits may be stopped, and if it is the only one
+      // that waits, no watcher sees that.
       guard first?.word.isBrief == true || lookInTurn() == .changed else { return .busy }
       sched_yield()
     }
@@ -117,7 +117,7 @@ extension SlotBlock {
     }
   }
 
-  /// Wakes the next one who waits, so that it asks whether it still wants to.
+  /// Wakes the next waiter, so that it asks whether it still wants to wait.
   func ringNext(after caller: Caller) {
     var next: Caller?
     for index in 0..<placeExtent where index != caller.index {
@@ -129,7 +129,7 @@ extension SlotBlock {
     if let next { ring(next.index) }
   }
 
-  /// Wakes everybody who waits, so that they ask whether they still want to.
+  /// Wakes all waiters, so that each asks whether it still wants to wait.
   package func wakeAll() {
     for index in 0..<placeExtent where word(ofPlace: index).isWaiting { ring(index) }
   }
@@ -137,7 +137,7 @@ extension SlotBlock {
   /// How often a caller that does not wait looks whether others that do not wait are gone.
   private static let briefTries = 1_000
 
-  /// One who waits, and its place.
+  /// A waiter, and its place.
   struct Caller {
     var index: Int
     var word: PlaceWord
@@ -152,7 +152,7 @@ extension SlotBlock {
   func arrive(
     _ claim: CallClaim, _ own: UInt64, isBrief: Bool, ringing ringer: Int? = nil
   ) -> Caller? {
-    guard let index = claimPlace(own) ?? claimPlaceOfTheDead(own) else { return nil }
+    guard let index = takePlace(own) ?? takePlaceOfTheDead(own) else { return nil }
     unsafe sb_set(waiter(index, .ringer), UInt64(clamping: ringer.map { $0 + 1 } ?? 0))
     unsafe sb_set(waiter(index, .owner), own)
     unsafe sb_set(waiter(index, .units), UInt64(clamping: claim.units))
@@ -172,37 +172,37 @@ extension SlotBlock {
 
   private static let ticketMask: UInt64 = 1 << 60 - 1
 
-  private func claimPlace(_ own: UInt64) -> Int? {
+  private func takePlace(_ own: UInt64) -> Int? {
     for index in 0..<SlotFile.placesOfBlock where word(ofPlace: index).isFree {
       raise(.places, to: index + 1)
-      if unsafe sb_decide(place(index), 0, PlaceWord(claimedBy: own).bits) != 0 { return index }
+      if unsafe sb_decide(place(index), 0, PlaceWord(beingTakenBy: own).bits) != 0 { return index }
     }
     return nil
   }
 
-  private func claimPlaceOfTheDead(_ own: UInt64) -> Int? {
-    // Another caller may just have freed what they had.
+  private func takePlaceOfTheDead(_ own: UInt64) -> Int? {
+    // If this finds none, another caller may just have freed their places.
     _ = lookForTheDead()
-    return claimPlace(own)
+    return takePlace(own)
   }
 
   private func raiseFlag(_ priority: CallPriority) {
     while true {
       let before = gate
-      // A new word even if the flag is up: somebody may just be about to take it down.
+      // A new word even if the flag is up: another process may just be about to take it down.
       let after = before.next(adding: GateWord.flag(of: priority))
       if unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 { return }
     }
   }
 
-  /// Gives up a place, and sees to those who are left.
+  /// Gives up a place, and wakes the callers that follow from it.
   func leave(_ caller: Caller) {
     let absent = caller.word.noting(isAbsent: true)
     if unsafe sb_decide(place(caller.index), caller.word.bits, 0) == 0 {
       unsafe sb_decide(place(caller.index), absent.bits, 0)
     }
     settle()
-    // A caller that came for a moment has looked after nobody.
+    // A caller that came for a moment was no watcher.
     if !caller.word.isBrief { passOnWatch(after: caller) }
   }
 
@@ -225,10 +225,10 @@ extension SlotBlock {
     }
   }
 
-  /// Whether a caller that has arrived is one of so many who may wait.
+  /// Whether a caller that has arrived is one of so many that may wait.
   func hasPlace(for caller: Caller, among places: Int) -> Bool {
     if waiting(before: caller) < places { return true }
-    // Those who came before it may have been killed, and another caller may just have freed what they had.
+    // Callers before it may have been killed, and another caller may just have freed their places.
     _ = lookForTheDead()
     return waiting(before: caller) < places
   }
@@ -269,10 +269,10 @@ extension SlotBlock {
     return limit.hasRoom(for: claim(of: first), beside: usage) ? first : nil
   }
 
-  /// Takes down what is in the way of nobody, and wakes the first if there is room for it.
+  /// Takes down the flags for which no caller waits, and wakes the head of the queue if there is room for it.
   ///
-  /// Everybody does this who has changed who may begin: after a slot became free, after a place did,
-  /// and after the limit changed.
+  /// A process does so after each change of who may begin: after it has freed a slot or a place, and after it
+  /// has changed the limit.
   func settle() {
     while true {
       let before = gate
@@ -287,7 +287,7 @@ extension SlotBlock {
         idle |= GateWord.isNarrowed
       }
       if idle != 0 {
-        // Rule of order 27: whoever has come meanwhile has changed the word.
+        // Rule of order 27: a caller that has come meanwhile has changed the word.
         let after = before.next(removing: idle)
         guard unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 else { continue }
       }

@@ -8,7 +8,7 @@ package struct SlotState: Sendable, Hashable {
   package var usage = SlotUsage()
   package var calls: [SlotParticipant] = []
 
-  /// Those who wait, in the order in which they are served.
+  /// The callers that wait, in the order in which they are served.
   package var waiters: [SlotParticipant] = []
   package var waits = SlotWaits()
 }
@@ -103,7 +103,7 @@ extension SlotBlock {
 
 /// Looking without taking part.
 extension SlotBlock {
-  /// Who has slots, and who waits.
+  /// The calls under way, and the callers that wait.
   func state(at now: Int64) -> SlotState {
     var state = SlotState()
     state.waits = waits
@@ -144,10 +144,10 @@ extension SlotBlock {
 }
 
 extension SlotPage {
-  /// The calls under way on breakers, and those who wait, read from the file without taking part.
+  /// The calls under way on breakers, and the callers that wait, read from the file without taking part.
   ///
   /// - Returns: What is known, by the breaker's id. A breaker is missing if the file is missing, if it
-  ///   cannot be read, or if it belongs to another store or boot: nobody knows then what is under way.
+  ///   cannot be read, or if it belongs to another store or boot: then the calls under way are unknown.
   func states(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
     guard !ids.isEmpty, let place,
       let file = SharedFile.opened(SlotFile.kind, place.path(of: SlotFile.kind), O_RDONLY)
@@ -157,8 +157,8 @@ extension SlotPage {
     return Self.states(in: file, of: place.storePath) { _ in ids } ?? [:]
   }
 
-  /// The same of those breakers in an open file that `choose` chooses among all that it has; nil if the
-  /// file cannot be read.
+  /// The calls and callers of the breakers that `choose` picks in an open file; nil if the file cannot be
+  /// read.
   static func states(
     in file: SharedFile, of storePath: String, choose: ([Int64]) -> [Int64]
   ) -> [Int64: SlotState]? {
@@ -178,14 +178,14 @@ extension SlotPage {
     guard let head = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else { return nil }
     let owners = SlotOwners(head, judge: OwnerJudge(of: storePath)) { ProcessTable.current() }
     let now = sb_coarse_nanoseconds()
-    // Nobody knows what processes have under way that found no entry.
+    // Processes that found no entry have calls under way that are unknown.
     if owners.isFull { return [:] }
     // A breaker that is not in the file has not had a call since the file was made, if it could be there.
     let isComplete = !isFull(head)
     var states = Dictionary(
       found.filter { isComplete && $0.1 == nil }.map { ($0.0, SlotState()) },
       uniquingKeysWith: { $1 })
-    // Nobody takes anything in a copy, so it needs no number of its own.
+    // No call begins in a copy, so it needs no number of its own.
     for (id, block) in blocks {
       states[id] = SlotBlock(block, owners, of: id, number: 0).state(at: now)
     }

@@ -24,7 +24,7 @@ package struct SlotTerms: Sendable, Hashable {
   }
 }
 
-/// What a caller is told.
+/// The answer to a caller that asks for room.
 package enum SlotEntry: Sendable, Hashable {
   case begun(HeldSlot)
 

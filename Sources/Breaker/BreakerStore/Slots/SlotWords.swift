@@ -15,7 +15,7 @@ struct GateWord: Hashable {
   private static let reservedShift: UInt64 = 14
   private static let mask: UInt64 = 0x7FF
 
-  /// The rest of the word changes with every arrival, so that nobody can miss one.
+  /// The rest of the word changes with every arrival, so that a process that replaces it misses none.
   private static let version: UInt64 = 1 << 25
 
   /// The limit.
@@ -50,7 +50,7 @@ struct GateWord: Hashable {
     return GateWord(bits: bits & ~Self.shape | GateWord(limit).bits).next(adding: flags)
   }
 
-  /// What keeps calls of a priority waiting.
+  /// The flags that keep calls of a priority waiting.
   static func obstacles(for priority: CallPriority) -> UInt64 {
     switch priority {
     case .ordinary: ordinaryWaits | isNarrowed
@@ -97,21 +97,21 @@ struct PlaceWord: Hashable {
   var bits: UInt64
 
   static let free = PlaceWord(bits: 0)
-  private static let claimed: UInt64 = 1
+  private static let taking: UInt64 = 1
   private static let waiting: UInt64 = 2
 
-  /// That of a caller that did not come when it was its turn.
+  /// A caller that did not come when it was its turn.
   private static let absent: UInt64 = 3
   private static let background: UInt64 = 4
 
-  /// That of a caller that would not wait: it has the place only while it tries.
+  /// A caller that does not wait: it has the place only while it tries.
   private static let brief: UInt64 = 8
 
   private static let ticketShift: UInt64 = 4
 
   init(bits: UInt64) { self.bits = bits }
 
-  init(claimedBy owner: UInt64) { bits = owner << 2 | Self.claimed }
+  init(beingTakenBy owner: UInt64) { bits = owner << 2 | Self.taking }
 
   init(_ place: WaitingPlace, isBrief: Bool) {
     bits =
@@ -124,8 +124,8 @@ struct PlaceWord: Hashable {
   /// Whether its kind is one that is ever written; only damage has others.
   var isOfKnownKind: Bool { bits & 3 != 0 }
 
-  /// Who is taking the place; nil if nobody is.
-  var claimant: UInt64? { bits & 3 == Self.claimed ? bits >> 2 : nil }
+  /// The owner that is just taking the place; nil if none is.
+  var taker: UInt64? { bits & 3 == Self.taking ? bits >> 2 : nil }
 
   var isWaiting: Bool { bits & 3 == Self.waiting }
   var isAbsent: Bool { bits & 3 == Self.absent }

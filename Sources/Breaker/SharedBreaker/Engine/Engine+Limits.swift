@@ -112,11 +112,10 @@ extension Engine {
 
 /// While a call looks for room.
 extension Engine {
-  /// The limit of a breaker, after others have shown that they know a later one; nil if it has none any
-  /// more.
+  /// Re-reads the limit after another process has put a newer one in force; nil if the breaker no longer has one.
   ///
-  /// If nothing later is in the store, what the others know is wrong. If the store cannot be read, this
-  /// process keeps to what they know.
+  /// If nothing newer is in the store, the limit in force is wrong. If the store cannot be read, this process keeps
+  /// to the limit in force.
   func limitNow(
     of cell: Cell, after known: LimitInForce, isLast: Bool
   ) -> LimitInForce? {
@@ -213,11 +212,11 @@ extension Engine {
   /// Sends away all callers that wait for room, because the store is being closed for good.
   func endWaits() {
     isEnding.store(true, ordering: .sequentiallyConsistent)
-    wakeThoseWhoWait()
+    wakeWaiters()
   }
 
   /// Has each caller that waits for room ask whether it still wants to.
-  func wakeThoseWhoWait() {
+  func wakeWaiters() {
     for cell in look({ $0.knowledge.limited }) {
       for limit in look({ $0.knowledge[cell].limits }) { limit.slots.wakeAll() }
     }
@@ -233,7 +232,7 @@ extension Engine {
   ///
   /// If the breaker has opened, they leave at once; if its limit was raised, or the mode observes, they
   /// begin.
-  func tellThoseWhoWait(on cell: Cell, under limit: CellLimit?, _ known: Known) {
+  func tellWaiters(on cell: Cell, under limit: CellLimit?, _ known: Known) {
     let now = cell.limit
     // A process that has made no call under the limit tells waiting callers as well.
     if !known.letsCallersWait { (limit ?? now?.limit)?.slots.wakeAll() }

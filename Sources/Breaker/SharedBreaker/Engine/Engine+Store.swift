@@ -222,7 +222,7 @@ extension Engine {
       state.availability.hasConnected()
       state.collect([(cell.name, done.events)], done.syncError)
     }
-    tellThoseWhoWait(on: cell, under: limit, known)
+    tellWaiters(on: cell, under: limit, known)
   }
 
   /// Takes a step on the breaker that this process has for itself alone.
@@ -272,7 +272,7 @@ extension Engine {
   ) throws(StoreError) -> [String] {
     let done = try storage.transact(together: steps, mustBeNew: mustBeNew)
     update { $0.collect(done.events, done.syncError) }
-    tellThoseWhoWait(on: done.breakers)
+    tellWaiters(on: done.breakers)
     return done.present
   }
 
@@ -287,14 +287,14 @@ extension Engine {
   func carryOut(_ request: FleetRequest) throws(StoreError) -> FleetChanges {
     try storage.carryOut(request) { done in
       update { $0.collect(done.events, done.syncError) }
-      tellThoseWhoWait(on: done.breakers)
+      tellWaiters(on: done.breakers)
     }
   }
 
   /// Shows waiting callers the changes of a transaction to breakers that this process need not use.
   ///
   /// It creates no slots for breakers for which no caller waits.
-  private func tellThoseWhoWait(on breakers: [StoredBreaker]) {
+  private func tellWaiters(on breakers: [StoredBreaker]) {
     guard !breakers.isEmpty else { return }
     let states = storage.slotStates(ofBreakers: breakers.map(\.id))
     for breaker in breakers where states[breaker.id]?.waiters.isEmpty == false {
