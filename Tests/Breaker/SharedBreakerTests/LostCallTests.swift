@@ -141,7 +141,9 @@ import Testing
     }
     for _ in 0..<3 {
       stage.clock.advance(by: .seconds(11))
-      #expect(try Array(puppets.suffix(2)).ask("run") == ["ok 42", "ok 42"])
+      // Both run at once, so one of them may find the room taken by the other.
+      let answers = try Array(puppets.suffix(2)).ask("run")
+      #expect(answers.contains("ok 42") && answers.allSatisfy { ["ok 42", "busy"].contains($0) })
     }
     let totals = try stage.sharedStore().snapshot(of: "api")?.totals
     #expect(totals?.lostCalls == 1 && totals?.failures == 1)
