@@ -23,7 +23,7 @@ def version():
     info = here / "PKG-INFO"  # of a source distribution
     if info.exists():
         return re.search(r"^Version: (.+)$", info.read_text(), re.MULTILINE)[1]
-    source = (here.parent / "SharedBreaker/SharedStore.swift").read_text()
+    source = (here.parents[1] / "Breaker/SharedBreaker/SharedStore.swift").read_text()
     found = re.search(r'static let version = "([^"]+)"', source)
     return found[1] if found else sys.exit("setup.py: the version is not where it was")
 
