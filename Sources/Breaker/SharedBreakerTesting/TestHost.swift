@@ -30,7 +30,7 @@ public final class TestHost: Sendable {
   /// - Parameters:
   ///   - program: The name of the program in the history.
   ///   - timer: The timer that calls wait by; the clock of the host if nil.
-  ///   - onStoreFailure: What a call does while the store fails.
+  ///   - onStoreFailure: The action of a call while the store fails.
   ///   - observer: Called with what happens, like `StoreOptions.observer`.
   /// - Returns: A store that behaves like one in a file.
   public func store(
@@ -166,7 +166,7 @@ private final class ProcessList: Sendable {
 
 /// Whether and how the store of a test host fails.
 final class StoreFailure: Sendable {
-  /// What the store is needed for.
+  /// The purpose that the store is needed for.
   enum Purpose { case reading, writing, making }
 
   private let kind = Guarded<StoreError.Kind?>(nil)

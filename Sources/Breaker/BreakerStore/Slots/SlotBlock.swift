@@ -159,7 +159,7 @@ extension SlotBlock {
   /// - Parameters:
   ///   - priority: The priority of the call.
   ///   - units: The limit that the caller knows.
-  ///   - shape: The same limit as it is in the gate.
+  ///   - shape: The limit as it is in the gate.
   /// - Returns: The slot; nil if it takes more than looking.
   package func take(
     _ priority: CallPriority, of units: Int, in shape: UInt64

@@ -3,11 +3,11 @@ internal import CHost
 internal import Glibc
 internal import Synchronization
 
-/// Who looks after owners that have died and callers that miss their turn, and how often.
+/// Looking after owners that have died and callers that miss their turn.
 ///
 /// No process is told when another one dies, so some of them look:
 ///
-/// | who looks | how often |
+/// | caller or process | how often it looks |
 /// | --- | --- |
 /// | a caller that finds no room | at once, but each process at most once a millisecond |
 /// | two watchers, which are the last waiter to be served and the last one of another process | every 50 ms |

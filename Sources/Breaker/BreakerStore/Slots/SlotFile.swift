@@ -111,8 +111,9 @@ extension SlotBlock {
     /// When a process last looked thoroughly for owners that have ended, on the coarse clock.
     case lookedAt = 11
 
-    /// How many calls were found lost, as far as that was made known; how many of these the breaker has
-    /// counted for certain; its total without them, shifted by one, and a one; and who was the last owner.
+    /// How many calls were found lost, as far as that was made known; how many of these the breaker
+    /// has counted for certain; its total without them, shifted by one, and a one; and the last
+    /// owner.
     case losses = 12
     case countedLosses = 13
     case lossBase = 14

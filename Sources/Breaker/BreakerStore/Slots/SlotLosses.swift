@@ -78,7 +78,7 @@ extension SlotBlock {
   /// - Parameters:
   ///   - breaker: The row of the breaker.
   ///   - total: How many lost calls it has counted.
-  /// - Returns: What to count now; nil if these are not the slots of that breaker.
+  /// - Returns: The losses to count now; nil if these are not the slots of that breaker.
   package func uncountedLosses(of breaker: Int64, in total: Int64) -> LostCalls? {
     guard breaker == self.breaker else { return nil }
     let known = unsafe sb_see(header(.losses))

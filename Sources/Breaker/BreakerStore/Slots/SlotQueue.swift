@@ -242,7 +242,7 @@ extension SlotBlock {
   }
 }
 
-/// Who is next.
+/// The order of callers.
 extension SlotBlock {
   /// The first in the queue.
   var first: Caller? {
@@ -271,8 +271,8 @@ extension SlotBlock {
 
   /// Takes down the flags for which no caller waits, and wakes the head of the queue if there is room for it.
   ///
-  /// A process does so after each change of who may begin: after it has freed a slot or a place, and after it
-  /// has changed the limit.
+  /// A process does so after each change of the callers that may begin: after it has freed a slot
+  /// or a place, and after it has changed the limit.
   func settle() {
     while true {
       let before = gate

@@ -146,8 +146,9 @@ extension SlotBlock {
 extension SlotPage {
   /// The calls under way on breakers, and the callers that wait, read from the file without taking part.
   ///
-  /// - Returns: What is known, by the breaker's id. A breaker is missing if the file is missing, if it
-  ///   cannot be read, or if it belongs to another store or boot: then the calls under way are unknown.
+  /// - Returns: The known states, by the breaker's id. A breaker is missing if the file is missing,
+  ///   if it cannot be read, or if it belongs to another store or boot: then the calls under way
+  ///   are unknown.
   func states(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
     guard !ids.isEmpty, let place,
       let file = SharedFile.opened(SlotFile.kind, place.path(of: SlotFile.kind), O_RDONLY)

@@ -92,7 +92,7 @@ struct SlotWord: Hashable {
   var priority: CallPriority { bits & 3 == Self.background ? .background : .ordinary }
 }
 
-/// A place in the queue: free, being taken by an owner, or that of a caller who waits.
+/// A place in the queue: free, being taken by an owner, or that of a caller that waits.
 struct PlaceWord: Hashable {
   var bits: UInt64
 

@@ -5,7 +5,7 @@ import TestShim
 import TestSupport
 import Testing
 
-/// What the end of a process, a reboot and a fork leave of the calls under a limit on a test host.
+/// Calls under a limit on a test host, after the end of a process, a reboot or a fork.
 @Suite(.timeLimit(.minutes(60))) struct TestHostLimitTests {
   private let host = TestHost()
   private static let patient = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
