@@ -44,49 +44,6 @@ import Testing
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `a caller that waits begins when a call ends`(kind: StorageKind) throws {
-    let stage = try StorageStage(kind)
-    let slots = try slots(stage)
-    let terms = SlotTerms(CallLimit(1), places: 1, revision: 1)
-    let held = try #require(slots.enter(CallClaim(), terms).held)
-    let threads = Threads()
-    let (answer, wasAsked) = (Guarded<SlotEntry?>(nil), Guarded(false))
-    threads.start {
-      let wait = SlotWait(atMost: .seconds(600)) {
-        wasAsked.withLock { $0 = true }
-        return true
-      }
-      let entry = slots.enter(CallClaim(), terms, wait: wait)
-      answer.withLock { $0 = entry }
-    }
-    while !wasAsked.withLock({ $0 }) { slots.wakeAll() }
-    #expect(slots.end(held))
-    threads.join()
-    #expect(answer.withLock { $0?.held } != nil)
-  }
-
-  @Test(arguments: StorageKind.allCases)
-  func `a caller whose wait is given up leaves when all are woken`(kind: StorageKind) throws {
-    let stage = try StorageStage(kind)
-    let slots = try slots(stage)
-    let terms = SlotTerms(CallLimit(1), places: 1, revision: 1)
-    let held = try #require(slots.enter(CallClaim(), terms).held)
-    let threads = Threads()
-    let (answer, isWanted) = (Guarded<SlotEntry?>(nil), Guarded(true))
-    threads.start {
-      let wait = SlotWait(atMost: .seconds(600)) { isWanted.withLock { $0 } }
-      let entry = slots.enter(CallClaim(), terms, wait: wait)
-      answer.withLock { $0 = entry }
-    }
-    isWanted.withLock { $0 = false }
-    while answer.withLock({ $0 }) == nil { slots.wakeAll() }
-    threads.join()
-    #expect(answer.withLock { $0 } == .unwanted)
-    #expect(slots.end(held))
-    #expect(slots.enter(CallClaim(), terms).held != nil)
-  }
-
-  @Test(arguments: StorageKind.allCases)
   func `later terms replace earlier ones, unless nothing later is in the store`(kind: StorageKind)
     throws
   {
