@@ -21,7 +21,7 @@ final class ProcessStorage: BreakerStorage {
     return host.memory
   }
 
-  private var user: MemoryUser { MemoryUser(author, lackOfRoom: host.failure.error(.making)) }
+  private var user: StoreUser { StoreUser(author, lackOfRoom: host.failure.error(.making)) }
 
   // Healthy calls load only this, so they do not notice a failure.
   var fingerprint: UnsafePointer<UInt64> { unsafe host.memory.fingerprint }

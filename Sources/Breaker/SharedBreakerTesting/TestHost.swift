@@ -79,7 +79,7 @@ public final class TestHost: Sendable {
   public func reboot(after time: Duration = .zero) {
     state.end(state.running)
     clock.beginBoot(after: time)
-    state.memory.carryOverReboot()
+    state.memory.forgetCalls()
     // Wakes the sleepers whose time came while the host was down.
     clock.advance(by: .zero)
   }

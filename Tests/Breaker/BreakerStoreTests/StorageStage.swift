@@ -31,11 +31,6 @@ final class StorageStage: Sendable {
     try storage.open(mayCreate: true)
   }
 
-  /// Carries over what is in memory after the clock has begun another boot; a file needs no help.
-  func hasRebooted() {
-    if let memory = storage as? MemoryStorage { memory.carryOverReboot() }
-  }
-
   @discardableResult
   func step<Answer>(
     _ name: String, orCreate: Bool = true, _ body: (inout BreakerDraft) -> Answer

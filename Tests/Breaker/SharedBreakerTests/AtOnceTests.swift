@@ -197,7 +197,7 @@ private final class UntouchedStorage: ForwardingStorage {
 
   func changes(since revision: Int64?) throws(StoreError) -> StoreChanges {
     try touch()
-    return memory.changes(since: revision)
+    return try memory.changes(since: revision)
   }
 
   func read<Answer>(

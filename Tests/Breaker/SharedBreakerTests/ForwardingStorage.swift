@@ -22,7 +22,9 @@ extension ForwardingStorage {
   func checkIdentity() {}
   func close(isDone: Bool) {}
   func atFork(_ moment: ForkMoment) { memory.atFork(moment) }
-  func changes(since revision: Int64?) -> StoreChanges { memory.changes(since: revision) }
+  func changes(since revision: Int64?) throws(StoreError) -> StoreChanges {
+    try memory.changes(since: revision)
+  }
 
   func read<Answer>(
     isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer

@@ -2,10 +2,18 @@ package import BreakerCore
 internal import CHost
 
 /// Breakers in the memory of one process: for the time that a store cannot be used, and for tests.
+///
+/// They are in the tables of a store, in a database of SQLite without a file. The first use creates it, because
+/// most processes never lose their store.
 @safe package final class MemoryStorage: BreakerStorage {
   private let clock: StoreClock
   private let program: String
-  private let place: Guarded<MemoryPlace>
+  private let room: Int64
+  private let judge: @Sendable (ProcessIdentity) -> Bool
+
+  /// The child of a fork goes on with its copy. The database has no file whose locks the child could lose, and it
+  /// is at rest during the fork.
+  private let database = Guarded<Connection?>(nil)
   package let memoryOwners: MemoryOwners
   private let slotMemory: SlotMemory
 
@@ -19,14 +27,12 @@ internal import CHost
   ) {
     self.clock = clock
     self.program = program
+    self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
+    judge = isGone
     memoryOwners = MemoryOwners(isGone: isGone)
     slotMemory = SlotMemory(isGone: isGone)
-    let place = MemoryPlace(
-      clock: clock, user: MemoryUser(HistoryAuthor(pid: 0, program: program)),
-      room: room.map { Int64($0) } ?? StoreRoom.usualBreakers, isGone: isGone)
     unsafe counter = .allocate(capacity: 1)
-    unsafe counter.initialize(to: place.changes)
-    self.place = Guarded(place)
+    unsafe counter.initialize(to: 1)
   }
 
   deinit { unsafe counter.deallocate() }
@@ -35,19 +41,9 @@ internal import CHost
   package var owners: any StoreOwners { memoryOwners }
   package var sharedCounters: CounterPage? { nil }
 
-  /// Uses the place under its lock, and publishes whether breakers have changed.
-  private func withPlace<Answer>(
-    _ body: (MemoryPlace) throws(StoreError) -> Answer
-  ) throws(StoreError) -> Answer {
-    try place.withLock { place throws(StoreError) in
-      defer { unsafe sb_set(counter, place.changes) }
-      return try body(place)
-    }
-  }
-
   /// This process, computed each time, because a fork makes another one.
-  private var user: MemoryUser {
-    MemoryUser(HistoryAuthor(pid: ProcessTable.ownPid, program: program))
+  private var user: StoreUser {
+    StoreUser(HistoryAuthor(pid: ProcessTable.ownPid, program: program))
   }
 
   package func slots(ofBreaker id: Int64) -> SlotBlock? {
@@ -78,6 +74,12 @@ internal import CHost
     Dictionary(ids.map { ($0, slotMemory.state(of: .row($0))) }, uniquingKeysWith: { $1 })
   }
 
+  /// Lets the next caller find the room of processes that have just ended.
+  package func letDeathsBeSeen() { slotMemory.letDeathsBeSeen() }
+
+  /// Forgets the calls that were under way when the host went down.
+  package func forgetCalls() { slotMemory.beginAgain() }
+
   package func lookAfterSlots() {}
   package func noteExit() {}
 
@@ -88,7 +90,7 @@ internal import CHost
   package func atFork(_ moment: ForkMoment) {
     switch moment {
     case .before:
-      place.willFork()
+      database.willFork()
       slotMemory.willFork()
       listeners.willFork()
       memoryOwners.willFork()
@@ -96,18 +98,25 @@ internal import CHost
       memoryOwners.didFork()
       listeners.didFork()
       slotMemory.didFork()
-      place.didFork()
+      database.didFork()
     }
   }
 
-  package func changes(since revision: Int64?) -> StoreChanges {
-    place.withLock { $0.changes(since: revision) }
+  package func changes(since revision: Int64?) throws(StoreError) -> StoreChanges {
+    try database.withLock { database throws(StoreError) in
+      let transaction = try reading(&database)
+      var changes = try transaction.changes(since: revision)
+      // No revision tells that the times of all breakers were carried over into another boot.
+      changes.continuity &+= transaction.boot
+      return changes
+    }
   }
 
   package func read<Answer>(
     isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
-    try place.withLock { place throws(StoreError) in try place.read(body) }
+    // The lock keeps the state that is read as it is, so it takes no transaction.
+    try database.withLock { database throws(StoreError) in try body(try reading(&database)) }
   }
 
   package func write<Answer>(
@@ -116,75 +125,152 @@ internal import CHost
     (try write(as: user, body), nil)
   }
 
-  /// Runs a body in one transaction of a user.
-  package func write<Answer>(
-    as user: MemoryUser, _ body: (any StorePlace) throws(StoreError) -> Answer
-  ) throws(StoreError) -> Answer {
-    try transaction(of: user) { place throws(StoreError) in try body(place) }
-  }
-
   package func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>? {
     try transact(name, orCreate: orCreate, as: user, body)
   }
+}
+
+/// Transactions of a user.
+extension MemoryStorage {
+  /// Runs a body in one transaction of a user.
+  package func write<Answer>(
+    as user: StoreUser, _ body: (any StorePlace) throws(StoreError) -> Answer
+  ) throws(StoreError) -> Answer {
+    try commit(as: user) { transaction throws(StoreError) in try body(transaction) }
+  }
 
   /// Takes a step on a breaker for a user.
   package func transact<Answer>(
-    _ name: String, orCreate: Bool, as user: MemoryUser, _ body: (inout BreakerDraft) -> Answer
+    _ name: String, orCreate: Bool, as user: StoreUser, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>? {
     var answer: Answer?
-    let taken = try transaction(of: user) { place throws(StoreError) in
-      try place.take(name, orCreate: orCreate) { answer = body(&$0) }
+    let taken = try commit(as: user) { transaction throws(StoreError) in
+      try transaction.take(name, orCreate: orCreate) { answer = body(&$0) }
     }
     guard let taken, let answer else { return nil }
     return Transacted(answer: answer, breaker: taken.breaker, events: taken.events)
   }
 
-  private func transaction<Answer>(
-    of user: MemoryUser, _ body: (MemoryPlace) throws(StoreError) -> Answer
+  private func commit<Answer>(
+    as user: StoreUser, _ body: (WriteTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
-    var wakesListeners = false
-    let answer = try withPlace { place throws(StoreError) in
-      let answer = try place.transaction(of: user, body)
-      wakesListeners = place.demands.wakesListeners
-      return answer
+    let (answer, demands) = try database.withLock { database throws(StoreError) in
+      try commit(in: try opened(&database), as: user, body)
     }
-    if wakesListeners { listeners.wake() }
+    if demands.wakesListeners { listeners.wake() }
     return answer
   }
+
+  /// Commits what a body writes, under the lock, and shows whether it has written anything.
+  private func commit<Answer>(
+    in connection: Connection, as user: StoreUser,
+    _ body: (WriteTransaction) throws(StoreError) -> Answer
+  ) throws(StoreError) -> (Answer, CommitDemands) {
+    let transaction = WriteTransaction(
+      on: connection, clock: clock, isGone: judge, by: user, room: room)
+    let before = connection.writtenRows
+    let answer = try connection.write { () throws(StoreError) in
+      transaction.begin(at: try transaction.nextRevision())
+      return try body(transaction)
+    }
+    if connection.writtenRows != before { showChange() }
+    return (answer, transaction.demands)
+  }
+
+  private func reading(_ database: inout Connection?) throws(StoreError) -> ReadTransaction {
+    ReadTransaction(on: try opened(&database), clock: clock, isGone: judge)
+  }
+
+  /// The database, with the boot noted in which the host is; under the lock.
+  private func opened(_ database: inout Connection?) throws(StoreError) -> Connection {
+    guard let known = database else {
+      let made = try Connection.inMemory()
+      try Migrator.begin(made, clock: clock)
+      made.header = try StoreHeader.noted(on: made).header
+      database = made
+      return made
+    }
+    // Only the clock of a test begins another boot while the process lives.
+    guard !clock.isSystem, let header = known.header, header.boot.id != clock.bootID else {
+      return known
+    }
+    let terms = StoreHeader.Terms(clock: clock, file: header.file)
+    known.header = try StoreHeader.agreed(on: known, terms, until: .max)
+    showChange()
+    return known
+  }
+
+  /// Shows that something has changed; under the lock.
+  private func showChange() { unsafe sb_set(counter, currentFingerprint() &+ 1) }
 }
 
-/// What only a store in memory can do.
+/// Going on without a store.
 extension MemoryStorage {
-  /// The breaker of that name, or nil if there is none.
-  package func find(_ name: String) -> StoredBreaker? { place.withLock { $0.find(name) } }
+  /// The breaker of that name; nil if there is none.
+  package func find(_ name: String) -> StoredBreaker? {
+    database.withLock { database in
+      guard let connection = database else { return nil }
+      do throws(StoreError) {
+        return try ReadTransaction(on: connection, clock: clock, isGone: judge).find(name)
+      } catch {
+        return nil
+      }
+    }
+  }
+
+  /// Takes a step on a breaker; nil if there is none.
+  ///
+  /// - Parameters:
+  ///   - name: The name of the breaker.
+  ///   - known: The breaker as another storage knew it, which it begins as if it is not there yet.
+  ///   - body: Takes the step.
+  package func transact<Answer>(
+    _ name: String, beginningAs known: StoredBreaker?, _ body: (inout BreakerDraft) -> Answer
+  ) throws(StoreError) -> Transacted<Answer>? {
+    // Nothing is there before the first use.
+    if known == nil, database.withLock({ $0 == nil }) { return nil }
+    var answer: Answer?
+    let taken = try commit(as: user) { transaction throws(StoreError) -> TakenStep? in
+      if let taken = try transaction.take(name, orCreate: false, { answer = body(&$0) }) {
+        return taken
+      }
+      guard let known else { return nil }
+      try transaction.seed(known)
+      return try transaction.take(name, orCreate: false) { answer = body(&$0) }
+    }
+    guard let taken, let answer else { return nil }
+    return Transacted(answer: answer, breaker: taken.breaker, events: taken.events)
+  }
 
   /// Forgets a breaker without an event.
-  package func forget(_ name: String) { show { $0.forget(name) } }
+  package func forget(_ name: String) {
+    forget { transaction throws(StoreError) in
+      if let found = try transaction.find(name) { try transaction.delete(found) }
+    }
+  }
 
   /// Forgets every breaker but those of some names.
   package func clear(keeping names: [String]) {
     let kept = Set(names.map { NameBytes($0) })
-    show { $0.clear(keeping: kept) }
+    forget { transaction throws(StoreError) in
+      for one in try transaction.list(beginningWith: "", in: nil)
+      where !kept.contains(NameBytes(one.name)) {
+        try transaction.delete(row: one.id)
+      }
+    }
   }
 
-  /// Adds a breaker as another storage knew it, unless there is one of its name.
-  package func seed(_ breaker: StoredBreaker) { show { $0.seed(breaker) } }
-
-  /// Carries everything over into the present boot of the host, but for the calls that were under way.
-  package func carryOverReboot() {
-    slotMemory.beginAgain()
-    show { $0.carryOverReboot() }
-  }
-
-  /// Lets the next caller find the room of processes that have just ended.
-  package func letDeathsBeSeen() { slotMemory.letDeathsBeSeen() }
-
-  private func show(_ body: (MemoryPlace) -> Void) {
-    place.withLock { place in
-      body(place)
-      unsafe sb_set(counter, place.changes)
+  private func forget(_ body: (WriteTransaction) throws(StoreError) -> Void) {
+    database.withLock { database in
+      guard let connection = database else { return }
+      do throws(StoreError) {
+        _ = try commit(in: connection, as: user, body)
+      } catch {
+        // Nothing may stay that contradicts the store.
+        database = nil
+      }
     }
   }
 }

@@ -44,6 +44,11 @@ extension SQLiteStorage {
     isImmutable = way == Self.immutable
   }
 
+  /// Opens an empty database in memory, which has no file and so no other process that uses it.
+  static func inMemory() throws(StoreError) -> Connection {
+    try Connection("in memory", as: ":memory:", SQLITE_OPEN_READWRITE, lockTimeout: .zero)
+  }
+
   /// The `way` that reads the file alone, without its log and without a lock.
   static let immutable = "immutable=1"
 
@@ -140,6 +145,9 @@ extension SQLiteStorage {
   func text(_ sql: String) throws(StoreError) -> String {
     try prepare(sql).rows { $0.text(0) ?? "" }.first ?? ""
   }
+
+  /// How many rows were written, including those of transactions that were rolled back.
+  var writtenRows: Int32 { unsafe sqlite3_total_changes(handle) }
 
   /// Runs `body` in a transaction that holds the write lock from the start.
   ///

@@ -12,8 +12,8 @@ extension SQLiteStorage {
     let deadline = deadline(of: wait)
     try lookAfterFile(until: deadline)
     var answer: Answer?
-    let commit = try commit(until: deadline) { transaction throws(StoreError) in
-      try transaction.verify()
+    let commit = try commit(until: deadline) { transaction, store throws(StoreError) in
+      transaction.begin(at: try store.verify())
       return try body(transaction)
     } committed: {
       answer = $0
@@ -35,14 +35,15 @@ extension SQLiteStorage {
   /// - Returns: The commit, which is to be finished.
   /// - Throws: What the body throws, or why nothing can be written; nothing was written then.
   func commit<Done>(
-    until deadline: Int64, _ body: (WriteTransaction) throws(StoreError) -> Done,
+    until deadline: Int64, _ body: (WriteTransaction, OpenStore) throws(StoreError) -> Done,
     committed: (Done) -> Void
   ) throws(StoreError) -> Commit {
     try openToWrite(until: deadline) { store throws(StoreError) in
       let (done, transaction) = try store.writer.write {
         () throws(StoreError) -> (Done, WriteTransaction) in
-        let transaction = WriteTransaction(on: store, of: self)
-        return (try body(transaction), transaction)
+        let transaction = WriteTransaction(
+          on: store.writer, clock: clock, counterPage: counterPage, by: user, room: room)
+        return (try body(transaction, store), transaction)
       }
       committed(done)
       return Commit(
@@ -141,37 +142,34 @@ struct Commit {
 ///
 /// What it writes is beside the columns of each table, in the room `Tables`.
 final class WriteTransaction: ReadTransaction, StorePlace {
-  private let store: OpenStore
-  let storage: SQLiteStorage
+  let user: StoreUser
+  let room: Int64
 
-  /// Whether no one has committed since this process did.
-  private var isAsLeft = false
+  /// What the rows are known to hold, because this process was the last to commit; nil if it was not.
+  private var known: OwnCommits?
 
   private(set) var revision: Int64 = 0
   var demands = CommitDemands()
 
   /// The time at which everything in it happens; read once it has begun (rule of order 10).
-  private lazy var moment = storage.clock.moment
+  private lazy var moment = clock.moment
 
   override var now: Moment { moment }
   override var instant: Instant { moment.boot }
 
-  init(on store: OpenStore, of storage: SQLiteStorage) {
-    self.store = store
-    self.storage = storage
-    super.init(on: store.writer, clock: storage.clock, counterPage: storage.counterPage)
+  init(
+    on connection: Connection, clock: StoreClock, counterPage: CounterPage? = nil,
+    isGone: ((ProcessIdentity) -> Bool)? = nil, by user: StoreUser, room: Int64
+  ) {
+    self.user = user
+    self.room = room
+    super.init(on: connection, clock: clock, counterPage: counterPage, isGone: isGone)
   }
 
-  /// Makes sure that this is still the store that was opened (rule of order 12).
-  ///
-  /// - Throws: If it is not. Call it before anything is written.
-  func verify() throws(StoreError) { revision = try store.verify() }
-
-  /// Makes sure of the same, unless no one has committed since this process did.
-  func verifyUnlessAsLeft() throws(StoreError) {
-    guard let left = storage.ownCommits.revision else { return try verify() }
-    revision = left.addingSaturating(1)
-    isAsLeft = true
+  /// Begins with the revision that it gives to what it changes; call it before anything is written.
+  func begin(at revision: Int64, knowing known: OwnCommits? = nil) {
+    self.revision = revision
+    self.known = known
   }
 
   /// Sets its time to the present (rule of order 10).
@@ -181,7 +179,7 @@ final class WriteTransaction: ReadTransaction, StorePlace {
   func happensNow() { moment = clock.moment }
 
   override func find(_ name: String) throws(StoreError) -> StoredBreaker? {
-    if isAsLeft, let known = storage.ownCommits.breaker(name) { return upToDate(known) }
+    if let known = known?.breaker(name) { return upToDate(known) }
     return try storedBreaker(name).map(upToDate)
   }
 
@@ -244,13 +242,18 @@ extension SQLiteStorage {
     var taken = group
     defer { group = taken }
     return try commit(until: deadline) {
-      transaction throws(StoreError) -> (steps: StepGroup<WriteTransaction>, revision: Int64) in
+      (transaction, store) throws(StoreError) -> (steps: StepGroup<WriteTransaction>, revision: Int64)
+      in
       // They cannot change now, because this process holds the write lock.
       before = currentFingerprint()
       commits = walIndex?.commits()
       ownCommits.check(before)
       // Rule of order 12: before anything is written.
-      try transaction.verifyUnlessAsLeft()
+      if let left = ownCommits.revision {
+        transaction.begin(at: left.addingSaturating(1), knowing: ownCommits)
+      } else {
+        transaction.begin(at: try store.verify())
+      }
       taken += steps.take()
       // Rule of order 10: after the last step that is taken along was asked for.
       transaction.happensNow()
@@ -274,7 +277,7 @@ extension SQLiteStorage {
 /// What the latest commits of this process have written, as long as nobody else commits.
 ///
 /// A transaction that finds the file as the latest of them has left it need not read it again.
-struct OwnCommits {
+final class OwnCommits {
   /// The newest revision of the file; nil if the file is not as it was left.
   private(set) var revision: Int64?
   private var breakers: [NameBytes: StoredBreaker] = [:]
@@ -288,13 +291,19 @@ struct OwnCommits {
   }
 
   /// Forgets everything if the file is not as it was left.
-  mutating func check(_ fingerprint: UInt64?) {
+  func check(_ fingerprint: UInt64?) {
     guard fingerprint != self.fingerprint || fingerprint == 0 else { return }
-    if revision != nil { self = OwnCommits() }
+    if revision != nil { forget() }
+  }
+
+  func forget() {
+    revision = nil
+    breakers = [:]
+    fingerprint = 0
   }
 
   /// Notes what a commit has written; all other breakers are as they were.
-  mutating func note(
+  func note(
     _ written: [StoredBreaker], revision: Int64, _ fingerprints: Fingerprints
   ) {
     self.revision = written.reduce(revision) { max($0, $1.revision) }

@@ -15,8 +15,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   private var access: StoreAccess
   let lockTimeout: Duration
   let clock: StoreClock
-  let program: String
-  let mandate: HistoryAuthor.Mandate
+  private let program: String
+  private let mandate: HistoryAuthor.Mandate
 
   /// The number of breakers at which the store refuses to make another.
   let room: Int64
@@ -33,7 +33,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   let steps = StepQueue()
 
   /// Under the lock for writing.
-  var ownCommits = OwnCommits()
+  let ownCommits = OwnCommits()
   let openings = Atomic<Int64>(0)
   private let nextLook = Atomic<Int64>(0)
   private var mayCreate = true
@@ -84,6 +84,11 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
       reading.unlock()
       writing.unlock()
     }
+  }
+
+  /// This process, computed each time, because a fork makes another one.
+  var user: StoreUser {
+    StoreUser(HistoryAuthor(pid: ProcessTable.ownPid, program: program, mandate: mandate))
   }
 
   package var sharedCounters: CounterPage? { counterPage }
@@ -181,7 +186,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   func letGo(ofReplaced wasReplaced: Bool) {
     access.earlier = store?.files.rights ?? access.earlier
     walIndex?.detach()
-    ownCommits = OwnCommits()
+    ownCommits.forget()
     if let store, wasReplaced { lost.insert(store.header.lineage) }
     store = nil
   }
@@ -352,18 +357,26 @@ class ReadTransaction: StoreReading {
   let connection: Connection
   let clock: StoreClock
   private let counterPage: CounterPage?
+  private let judge: ((ProcessIdentity) -> Bool)?
 
-  init(on connection: Connection, clock: StoreClock, counterPage: CounterPage? = nil) {
+  /// Reads on a connection; without a judge, the host tells which owners have ended.
+  init(
+    on connection: Connection, clock: StoreClock, counterPage: CounterPage? = nil,
+    isGone: ((ProcessIdentity) -> Bool)? = nil
+  ) {
     self.connection = connection
     self.clock = clock
     self.counterPage = counterPage
+    judge = isGone
   }
 
   final var header: StoreHeader { connection.header(clock) }
   final var path: String { connection.path }
   final var lineage: Int64 { header.lineage }
   final var boot: Int64 { header.boot.number }
-  final func isGone(_ owner: ProcessIdentity) -> Bool { OwnerJudge(of: path).isGone(owner) }
+  final func isGone(_ owner: ProcessIdentity) -> Bool {
+    judge.map { $0(owner) } ?? OwnerJudge(of: path).isGone(owner)
+  }
 
   var now: Moment { clock.moment }
 

@@ -118,14 +118,25 @@ extension StorePlace {
   /// - Throws: Why the step is refused, before anything is written of it.
   func take(
     _ name: String, orCreate: Bool, _ body: (inout BreakerDraft) -> Void
-  ) throws(StoreError) -> (breaker: StoredBreaker, events: [BreakerEvent], hasWritten: Bool)? {
+  ) throws(StoreError) -> TakenStep? {
     var group = StepGroup(in: self)
     switch try group.take(name, orCreate: orCreate, body) {
     case .absent: return nil
     case .refused(let error): throw error
     case .taken(let row, let events):
       try group.save()
-      return (group.rows[row].breaker, events, group.hasWritten)
+      return TakenStep(
+        breaker: group.rows[row].breaker, events: events, hasWritten: group.hasWritten)
     }
   }
+}
+
+/// The result of a single step.
+struct TakenStep {
+  /// The breaker as the step leaves it.
+  let breaker: StoredBreaker
+  let events: [BreakerEvent]
+
+  /// Whether the step has written anything.
+  let hasWritten: Bool
 }

@@ -86,10 +86,14 @@ extension ReadTransaction {
     if let newest {
       changes.revision = max(newest, changes.deletedRevision)
     } else {
-      let next = try connection.statement(.nextRevision).first { $0.integer(0) }
-      changes.revision = (next ?? 1) - 1
+      changes.revision = try nextRevision() - 1
     }
     return changes
+  }
+
+  /// The revision of the next transaction.
+  func nextRevision() throws(StoreError) -> Int64 {
+    try connection.statement(.nextRevision).first { $0.integer(0) } ?? 1
   }
 
   func list(
@@ -119,10 +123,11 @@ extension ReadTransaction {
 extension WriteTransaction {
   /// Row numbers are never reused, so rows are counted only once the numbers reach the limit.
   func lackOfRoom() throws(StoreError) -> StoreError? {
+    if let lack = user.lackOfRoom { return lack }
     let query = try connection.statement(.breakersAtLimit)
-    query.bind(1, storage.room)
+    query.bind(1, room)
     let count = try query.first { $0.integer(0) } ?? 0
-    return count < storage.room ? nil : StoreRoom.error(path: path, limit: storage.room)
+    return count < room ? nil : StoreRoom.error(path: path, limit: room)
   }
 
   /// Inserts a new breaker, and gives it its id.
@@ -131,9 +136,9 @@ extension WriteTransaction {
     query.bind(1, breaker.name)
     query.bind(2, revision)
     query.bind(3, boot)
-    query.bind(4, now.wallMilliseconds)
+    query.bind(4, breaker.createdAtMilliseconds)
     query.bind(5, BreakerTable.era(of: revision))
-    query.bind(6, now.boot.nanoseconds)
+    query.bind(6, breaker.record.tally.since?.nanoseconds)
     breaker.id = try query.rows { $0.integer(0) }.first ?? 0
     breaker.revision = revision
     breaker.era = BreakerTable.era(of: revision)
@@ -180,10 +185,25 @@ extension WriteTransaction {
     }
   }
 
+  /// Adds a breaker as another storage knew it.
+  func seed(_ known: StoredBreaker) throws(StoreError) {
+    var breaker = known
+    var made = StoredBreaker(
+      id: 0, name: known.name, createdAtMilliseconds: known.createdAtMilliseconds)
+    made.record.tally.since = known.record.tally.since
+    try insert(&made)
+    breaker.id = made.id
+    breaker.revision = made.revision
+    breaker.era = made.era
+    try save(&breaker, before: made)
+  }
+
   /// Deletes a breaker; a trigger of the table deletes its dependent rows and notes the deletion.
-  func delete(_ breaker: StoredBreaker) throws(StoreError) {
+  func delete(_ breaker: StoredBreaker) throws(StoreError) { try delete(row: breaker.id) }
+
+  func delete(row: Int64) throws(StoreError) {
     let delete = try connection.statement(.deleteBreaker)
-    delete.bind(1, breaker.id)
+    delete.bind(1, row)
     try delete.run()
   }
 
@@ -203,8 +223,8 @@ extension WriteTransaction {
     declare.bind(1, breaker.id)
     declare.bind(2, words)
     declare.bind(3, now.wallMilliseconds)
-    declare.bind(4, Int64(ProcessTable.ownPid))
-    declare.bind(5, storage.program)
+    declare.bind(4, Int64(user.author.pid))
+    declare.bind(5, user.author.program)
     try declare.run()
     let trim = try connection.statement(.trimDeclarations)
     trim.bind(1, breaker.id)

@@ -56,8 +56,6 @@ extension ReadTransaction {
 }
 
 extension WriteTransaction {
-  var room: Int64 { storage.room }
-
   func save(_ fleet: StoredFleet) throws(StoreError) {
     let save = try connection.statement(.saveFleet)
     save.bind(1, fleet.fleet)

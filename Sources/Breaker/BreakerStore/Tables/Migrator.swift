@@ -30,9 +30,8 @@ enum Migrator {
       if try isUpToDate(connection) { return false }
       // Another process may hold the file, to roll back what a killed creator left.
       let mode = try Patience.retrying(atMost: lockTimeout) { () throws(StoreError) in
-        // A commit writes whole pages and a breaker is a small row, so pages are small. A file that
-        // already has its tables keeps its page size.
-        try connection.execute("PRAGMA page_size=1024", to: "be brought up to date")
+        // A file that already has its tables keeps its page size.
+        try connection.execute("PRAGMA page_size=\(pageSize)", to: "be brought up to date")
         return try connection.text("PRAGMA journal_mode=WAL")
       }
       guard mode == Connection.demandedJournalMode else {
@@ -48,6 +47,15 @@ enum Migrator {
       return true
     }
   }
+
+  /// Makes the tables in a database that no other process can see.
+  static func begin(_ connection: Connection, clock: StoreClock) throws(StoreError) {
+    try connection.execute("PRAGMA page_size=\(pageSize)", to: "be created")
+    try connection.write { () throws(StoreError) in try apply(to: connection, clock: clock) }
+  }
+
+  /// A commit writes whole pages and a breaker is a small row, so pages are small.
+  private static let pageSize = 1_024
 
   /// Brings a file up to date on a connection of its own, and leaves it without a log if no other
   /// process has it open.

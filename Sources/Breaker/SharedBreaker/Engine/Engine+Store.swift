@@ -229,11 +229,11 @@ extension Engine {
   func stepAlone<Answer>(
     _ cell: Cell, orCreate: Bool, _ body: (inout BreakerDraft) -> Answer
   ) -> (answer: Answer, breaker: StoredBreaker)? {
-    if orCreate { local.seed(lastKnown(cell).breaker) }
+    let known = orCreate ? lastKnown(cell).breaker : nil
     let done: Transacted<Answer>?
-    // Only a command to the fleet can be refused, and none is given while the store is gone.
+    // It fails only if there is no memory left.
     do throws(StoreError) {
-      done = try local.transact(cell.name, orCreate: orCreate, wait: .usual, body)
+      done = try local.transact(cell.name, beginningAs: known, body)
     } catch {
       return nil
     }
