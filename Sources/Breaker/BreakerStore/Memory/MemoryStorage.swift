@@ -11,9 +11,11 @@ internal import CHost
   private let room: Int64
   private let judge: @Sendable (ProcessIdentity) -> Bool
 
-  /// The child of a fork goes on with its copy. The database has no file whose locks the child could lose, and it
-  /// is at rest during the fork.
+  /// The database, which the child of a fork goes on with as its own copy.
+  ///
+  /// It has no file whose locks the child could lose, and it is at rest during the fork.
   private let database = Guarded<Connection?>(nil)
+  private let databases = IdleDatabases.shared
   package let memoryOwners: MemoryOwners
   private let slotMemory: SlotMemory
 
@@ -35,7 +37,10 @@ internal import CHost
     unsafe counter.initialize(to: 1)
   }
 
-  deinit { unsafe counter.deallocate() }
+  deinit {
+    if let unused = database.withLock({ $0 }) { databases.giveBack(unused) }
+    unsafe counter.deallocate()
+  }
 
   package var fingerprint: UnsafePointer<UInt64> { unsafe UnsafePointer(counter) }
   package var owners: any StoreOwners { memoryOwners }
@@ -186,11 +191,10 @@ extension MemoryStorage {
   /// The database, with the boot noted in which the host is; under the lock.
   private func opened(_ database: inout Connection?) throws(StoreError) -> Connection {
     guard let known = database else {
-      let made = try Connection.inMemory()
-      try Migrator.begin(made, clock: clock)
-      made.header = try StoreHeader.noted(on: made).header
-      database = made
-      return made
+      let taken = try databases.take(clock: clock)
+      taken.header = try StoreHeader.noted(on: taken).header
+      database = taken
+      return taken
     }
     // Only the clock of a test begins another boot while the process lives.
     guard !clock.isSystem, let header = known.header, header.boot.id != clock.bootID else {
@@ -222,10 +226,7 @@ extension MemoryStorage {
 
   /// Takes a step on a breaker; nil if there is none.
   ///
-  /// - Parameters:
-  ///   - name: The name of the breaker.
-  ///   - known: The breaker as another storage knew it, which it begins as if it is not there yet.
-  ///   - body: Takes the step.
+  /// A breaker that is not there yet begins as another storage knew it.
   package func transact<Answer>(
     _ name: String, beginningAs known: StoredBreaker?, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>? {

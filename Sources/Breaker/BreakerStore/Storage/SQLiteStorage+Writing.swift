@@ -242,8 +242,7 @@ extension SQLiteStorage {
     var taken = group
     defer { group = taken }
     return try commit(until: deadline) {
-      (transaction, store) throws(StoreError) -> (steps: StepGroup<WriteTransaction>, revision: Int64)
-      in
+      transaction, store throws(StoreError) -> (StepGroup<WriteTransaction>, revision: Int64) in
       // They cannot change now, because this process holds the write lock.
       before = currentFingerprint()
       commits = walIndex?.commits()

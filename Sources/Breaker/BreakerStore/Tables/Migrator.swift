@@ -54,6 +54,18 @@ enum Migrator {
     try connection.write { () throws(StoreError) in try apply(to: connection, clock: clock) }
   }
 
+  /// Makes a new store of such a database, whose tables it empties.
+  static func beginAgain(_ connection: Connection, clock: StoreClock) throws(StoreError) {
+    try connection.write { () throws(StoreError) in
+      let tables = try connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        .rows { $0.text(0) ?? "" }
+      for table in tables where table != "migration" {
+        try connection.execute("DELETE FROM \(table)", to: "be emptied")
+      }
+      try identify(connection, clock: clock)
+    }
+  }
+
   /// A commit writes whole pages and a breaker is a small row, so pages are small.
   private static let pageSize = 1_024
 
@@ -144,20 +156,23 @@ enum Migrator {
       record.bind(4, now)
       try record.run()
     }
-    if done == 0 {
-      let identify = try connection.prepare(
-        "INSERT INTO store (id, identity, created_at_ms) VALUES (1, ?, ?)")
-      identify.bind(1, Int64.random(in: .min ... .max))
-      identify.bind(2, now)
-      try identify.run()
-      // In the same transaction as the tables. A commit of its own would come before all the tables
-      // are in the file, and processes that read meanwhile would keep some of them from getting
-      // there.
-      try StoreHeader.begin(on: connection, clock: clock)
-    }
+    // In the same transaction as the tables. A commit of its own would come before all the tables
+    // are in the file, and processes that read meanwhile would keep some of them from getting
+    // there.
+    if done == 0 { try identify(connection, clock: clock) }
     try connection.execute(
       "PRAGMA application_id=\(applicationID); PRAGMA user_version=\(version)",
       to: "be brought up to date")
+  }
+
+  /// Gives a new store its identity, inside the caller's transaction.
+  private static func identify(_ connection: Connection, clock: StoreClock) throws(StoreError) {
+    let identify = try connection.prepare(
+      "INSERT INTO store (id, identity, created_at_ms) VALUES (1, ?, ?)")
+    identify.bind(1, Int64.random(in: .min ... .max))
+    identify.bind(2, clock.wallMilliseconds)
+    try identify.run()
+    try StoreHeader.begin(on: connection, clock: clock)
   }
 }
 
