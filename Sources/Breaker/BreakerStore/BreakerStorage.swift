@@ -2,8 +2,8 @@ package import BreakerCore
 
 /// Where breakers are kept: one transaction at a time, each of them whole or not at all.
 ///
-/// The SQLite file is one such storage and the memory of a process is another. The work of a
-/// transaction is written once, in terms of ``StorePlace``.
+/// The SQLite file is one such storage and the memory of a process is another. `WriteTransaction` applies the
+/// rules of a store in both.
 package protocol BreakerStorage: AnyObject, Sendable {
   /// Where one load tells whether anything changed; the address is good as long as the storage.
   ///
@@ -13,9 +13,6 @@ package protocol BreakerStorage: AnyObject, Sendable {
 
   /// The tasks that wait for events of any process.
   var listeners: Listeners { get }
-
-  /// The locks that processes hold in the storage until they end.
-  var owners: any StoreOwners { get }
 
   /// The counters that processes share; nil if there are none.
   var sharedCounters: CounterPage? { get }
@@ -32,6 +29,19 @@ package protocol BreakerStorage: AnyObject, Sendable {
 
   /// Notes that this process loses no call that is still under way when it ends, however it ends.
   func noteExit()
+
+  /// The lifeline of this process, to be named in a lease or claim that it is about to write; nil if
+  /// it cannot have one here.
+  func lifeline() -> Lifeline?
+
+  /// Whether the owner of a lease or a claim has certainly ended.
+  func isGone(_ owner: ProcessIdentity) -> Bool
+
+  /// Takes the right to be the relay of the store; nil if another process has it.
+  func holdRelay() throws(StoreError) -> RelayHold?
+
+  /// Whether a relay works on the store.
+  func isRelayHeld() throws(StoreError) -> Bool
 
   /// Makes sure that the storage can be used, and creates it if it does not exist.
   func open(mayCreate: Bool) throws(StoreError)
@@ -58,7 +68,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
   ///
   /// A long reading never delays a writer.
   func read<Answer>(
-    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+    isLong: Bool, _ body: (ReadTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer
 
   /// Runs `body` in one transaction; if it throws, nothing has changed.
@@ -68,7 +78,7 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// - Returns: The answer of the body, and why what it wrote, which every process sees, may not
   ///   survive a power cut.
   func write<Answer>(
-    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+    wait: Wait, _ body: (WriteTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> (answer: Answer, syncError: StoreError?)
 
   /// Reads a breaker, lets `body` decide, and writes what it decided, in one transaction.
@@ -308,36 +318,16 @@ extension BreakerStorage {
     try write(wait: .usual) { place throws(StoreError) in try place.leaveFleet() }.answer
   }
 
-  /// Takes the right to be the relay of the store; nil if another one has it.
-  package func holdRelay() throws(StoreError) -> RelayHold? {
-    try beUsable()
-    return try owners.holdRelay()
-  }
-
-  /// Whether a relay works on the store.
-  package func isRelayHeld() throws(StoreError) -> Bool {
-    try beUsable()
-    return try owners.isRelayHeld()
-  }
-
   /// Distinguishes permits of this store from those of a store that it is a copy of.
   package func lineage() throws(StoreError) -> Int64 {
     try checkIdentity()
     // In a transaction to write, because only that agrees on the lineage of a copy.
     return try write(wait: .usual) { $0.lineage }.answer
   }
-
-  private func beUsable() throws(StoreError) { try read(isLong: false) { _ in } }
 }
 
-/// Owners, closing, and forks.
+/// Closing, and forks.
 extension BreakerStorage {
-  /// A lock that this process holds for as long as it lives; nil if it can hold none here.
-  package func lifeline() -> Lifeline? { owners.lifeline() }
-
-  /// Whether the owner of a lease or a claim has certainly ended.
-  package func isGone(_ owner: ProcessIdentity) -> Bool { owners.isGone(owner) }
-
   /// Closes everything; the next use opens it again.
   package func close() { close(isDone: false) }
 

@@ -26,7 +26,6 @@ final class ProcessStorage: BreakerStorage {
   // Healthy calls load only this, so they do not notice a failure.
   var fingerprint: UnsafePointer<UInt64> { unsafe host.memory.fingerprint }
   var listeners: Listeners { host.memory.listeners }
-  var owners: any StoreOwners { self }
   var sharedCounters: CounterPage? { nil }
 
   func slots(ofBreaker id: Int64) -> SlotBlock? {
@@ -36,6 +35,15 @@ final class ProcessStorage: BreakerStorage {
   func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
     host.memory.slotStates(ofBreakers: ids)
   }
+
+  func lifeline() -> Lifeline? { nil }
+  func isGone(_ owner: ProcessIdentity) -> Bool { host.memory.isGone(owner) }
+
+  func holdRelay() throws(StoreError) -> RelayHold? {
+    try memory(for: .reading).holdRelay { [process] in !process.isRunning }
+  }
+
+  func isRelayHeld() throws(StoreError) -> Bool { try memory(for: .reading).isRelayHeld() }
 
   func lookAfterSlots() {}
   func noteExit() {}
@@ -52,13 +60,13 @@ final class ProcessStorage: BreakerStorage {
   }
 
   func read<Answer>(
-    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+    isLong: Bool, _ body: (ReadTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
     try memory(for: .reading).read(isLong: isLong, body)
   }
 
   func write<Answer>(
-    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+    wait: Wait, _ body: (WriteTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
     (try memory(for: .writing).write(as: user, body), nil)
   }
@@ -67,19 +75,5 @@ final class ProcessStorage: BreakerStorage {
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>? {
     try memory(for: .writing).transact(name, orCreate: orCreate, as: user, body)
-  }
-}
-
-extension ProcessStorage: StoreOwners {
-  func lifeline() -> Lifeline? { host.memory.lifeline() }
-
-  func isGone(_ owner: ProcessIdentity) -> Bool { host.memory.isGone(owner) }
-
-  func holdRelay() throws(StoreError) -> RelayHold? {
-    try memory(for: .reading).memoryOwners.holdRelay { [process] in !process.isRunning }
-  }
-
-  func isRelayHeld() throws(StoreError) -> Bool {
-    try memory(for: .reading).memoryOwners.isRelayHeld()
   }
 }

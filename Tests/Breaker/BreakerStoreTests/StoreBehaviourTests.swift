@@ -255,7 +255,7 @@ import Testing
   @Test(arguments: StorageKind.allCases)
   func `an event has to be told and kept, and so has a restore`(kind: StorageKind) throws {
     let stage = try StorageStage(kind)
-    func demands(_ body: (any StorePlace) throws(StoreError) -> Void) throws -> CommitDemands {
+    func demands(_ body: (WriteTransaction) throws(StoreError) -> Void) throws -> CommitDemands {
       try stage.storage.write(wait: .usual) { place throws(StoreError) in
         try body(place)
         return place.demands

@@ -201,14 +201,14 @@ private final class UntouchedStorage: ForwardingStorage {
   }
 
   func read<Answer>(
-    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+    isLong: Bool, _ body: (ReadTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
     try touch()
     return try memory.read(isLong: isLong, body)
   }
 
   func write<Answer>(
-    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+    wait: Wait, _ body: (WriteTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
     try touch()
     return try memory.write(wait: wait, body)

@@ -9,13 +9,16 @@ protocol ForwardingStorage: BreakerStorage {
 extension ForwardingStorage {
   var fingerprint: UnsafePointer<UInt64> { unsafe memory.fingerprint }
   var listeners: Listeners { memory.listeners }
-  var owners: any StoreOwners { memory.owners }
   var sharedCounters: CounterPage? { nil }
   func slots(ofBreaker id: Int64) -> SlotBlock? { memory.slots(ofBreaker: id) }
   func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
     memory.slotStates(ofBreakers: ids)
   }
 
+  func lifeline() -> Lifeline? { memory.lifeline() }
+  func isGone(_ owner: ProcessIdentity) -> Bool { memory.isGone(owner) }
+  func holdRelay() -> RelayHold? { memory.holdRelay() }
+  func isRelayHeld() -> Bool { memory.isRelayHeld() }
   func lookAfterSlots() {}
   func noteExit() {}
   func open(mayCreate: Bool) {}
@@ -27,13 +30,13 @@ extension ForwardingStorage {
   }
 
   func read<Answer>(
-    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+    isLong: Bool, _ body: (ReadTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
     try memory.read(isLong: isLong, body)
   }
 
   func write<Answer>(
-    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+    wait: Wait, _ body: (WriteTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
     try memory.write(wait: wait, body)
   }

@@ -19,7 +19,7 @@ final class InterruptedStorage: ForwardingStorage {
   func afterNextTransaction(_ body: @escaping @Sendable () -> Void) { afterTransaction.set(body) }
 
   func read<Answer>(
-    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+    isLong: Bool, _ body: (ReadTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
     defer { afterReading.happen() }
     return try memory.read(isLong: isLong, body)

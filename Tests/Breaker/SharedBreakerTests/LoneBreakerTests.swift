@@ -119,7 +119,7 @@ private final class FullStorage: ForwardingStorage, @unchecked Sendable {
   }
 
   func write<Answer>(
-    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+    wait: Wait, _ body: (WriteTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
     throw StoreError(.tooManyBreakers, "there is no room")
   }

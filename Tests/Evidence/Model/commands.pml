@@ -123,7 +123,7 @@ end:
       me = 0
     }
 #ifdef CONFIRMS
-  /* StorePlace.withdraw: one transaction. A command that has had its effect may have it again. */
+  /* WriteTransaction.withdraw: one transaction. A command that has had its effect may have it again. */
   :: atomic {
       !hasWithdrawn && mishaps < MISHAPS ->
       if :: me = 0 :: me = 1 fi;

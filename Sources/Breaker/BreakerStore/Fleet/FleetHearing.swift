@@ -1,7 +1,7 @@
 internal import BreakerCore
 
 /// The commands of a fleet.
-extension StorePlace {
+extension WriteTransaction {
   /// Carries out the request of a relay, as far as its time allows; if nothing changes, nothing is
   /// written.
   ///
@@ -104,8 +104,8 @@ extension FleetLedger {
 }
 
 /// The request of a relay while it is being carried out, in one transaction.
-private struct FleetHearing<Place: StorePlace> {
-  private let place: Place
+private struct FleetHearing {
+  private let place: WriteTransaction
   private(set) var changes = FleetChanges()
 
   /// Whether anything has changed besides `fleet`.
@@ -127,7 +127,9 @@ private struct FleetHearing<Place: StorePlace> {
   private var hasWorked = false
 
   /// - Throws: If the store belongs to another fleet.
-  init(_ request: FleetRequest, of fleet: StoredFleet?, in place: Place) throws(StoreError) {
+  init(
+    _ request: FleetRequest, of fleet: StoredFleet?, in place: WriteTransaction
+  ) throws(StoreError) {
     rest = request
     end = Patience.deadline(after: request.turn)
     self.place = place

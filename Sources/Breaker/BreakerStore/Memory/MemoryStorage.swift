@@ -16,7 +16,7 @@ internal import CHost
   /// It has no file whose locks the child could lose, and it is at rest during the fork.
   private let database = Guarded<Connection?>(nil)
   private let databases = IdleDatabases.shared
-  package let memoryOwners: MemoryOwners
+  private let relay = MemoryRelay()
   private let slotMemory: SlotMemory
 
   // The pointer never changes, and its target is set atomically.
@@ -31,7 +31,6 @@ internal import CHost
     self.program = program
     self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
     judge = isGone
-    memoryOwners = MemoryOwners(isGone: isGone)
     slotMemory = SlotMemory(isGone: isGone)
     unsafe counter = .allocate(capacity: 1)
     unsafe counter.initialize(to: 1)
@@ -43,7 +42,6 @@ internal import CHost
   }
 
   package var fingerprint: UnsafePointer<UInt64> { unsafe UnsafePointer(counter) }
-  package var owners: any StoreOwners { memoryOwners }
   package var sharedCounters: CounterPage? { nil }
 
   /// This process, computed each time, because a fork makes another one.
@@ -79,6 +77,16 @@ internal import CHost
     Dictionary(ids.map { ($0, slotMemory.state(of: .row($0))) }, uniquingKeysWith: { $1 })
   }
 
+  package func lifeline() -> Lifeline? { nil }
+  package func isGone(_ owner: ProcessIdentity) -> Bool { judge(owner) }
+  package func holdRelay() -> RelayHold? { holdRelay { false } }
+  package func isRelayHeld() -> Bool { relay.isHeld }
+
+  /// Takes the right to be the relay for a process that may end without giving it back.
+  package func holdRelay(isGone: @escaping @Sendable () -> Bool) -> RelayHold? {
+    relay.hold(isGone: isGone)
+  }
+
   /// Lets the next caller find the room of processes that have just ended.
   package func letDeathsBeSeen() { slotMemory.letDeathsBeSeen() }
 
@@ -98,9 +106,9 @@ internal import CHost
       database.willFork()
       slotMemory.willFork()
       listeners.willFork()
-      memoryOwners.willFork()
+      relay.willFork()
     case .after:
-      memoryOwners.didFork()
+      relay.didFork()
       listeners.didFork()
       slotMemory.didFork()
       database.didFork()
@@ -118,14 +126,14 @@ internal import CHost
   }
 
   package func read<Answer>(
-    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+    isLong: Bool, _ body: (ReadTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
     // The lock keeps the state that is read as it is, so it takes no transaction.
     try database.withLock { database throws(StoreError) in try body(try reading(&database)) }
   }
 
   package func write<Answer>(
-    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+    wait: Wait, _ body: (WriteTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
     (try write(as: user, body), nil)
   }
@@ -141,7 +149,7 @@ internal import CHost
 extension MemoryStorage {
   /// Runs a body in one transaction of a user.
   package func write<Answer>(
-    as user: StoreUser, _ body: (any StorePlace) throws(StoreError) -> Answer
+    as user: StoreUser, _ body: (WriteTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
     try commit(as: user) { transaction throws(StoreError) in try body(transaction) }
   }
@@ -274,43 +282,4 @@ extension MemoryStorage {
       }
     }
   }
-}
-
-/// What processes hold in a store in memory.
-package final class MemoryOwners: StoreOwners {
-  private let judge: @Sendable (ProcessIdentity) -> Bool
-  private let relay = Guarded(Relay())
-
-  /// The process that is the relay, by a number, and whether it has ended.
-  private struct Relay {
-    var number: Int64 = 0
-    var isGone: (@Sendable () -> Bool)?
-    var isHeld: Bool { isGone.map { !$0() } ?? false }
-  }
-
-  init(isGone: @escaping @Sendable (ProcessIdentity) -> Bool) { judge = isGone }
-
-  package func lifeline() -> Lifeline? { nil }
-
-  package func isGone(_ owner: ProcessIdentity) -> Bool { judge(owner) }
-
-  package func holdRelay() -> RelayHold? { holdRelay { false } }
-
-  /// Does the same for a process that may end without giving the right back.
-  package func holdRelay(isGone: @escaping @Sendable () -> Bool) -> RelayHold? {
-    relay.withLock { relay in
-      guard !relay.isHeld else { return nil }
-      relay.number += 1
-      relay.isGone = isGone
-      let number = relay.number
-      return RelayHold { [self] in
-        self.relay.withLock { if $0.number == number { $0.isGone = nil } }
-      }
-    }
-  }
-
-  package func isRelayHeld() -> Bool { relay.withLock { $0.isHeld } }
-
-  func willFork() { relay.willFork() }
-  func didFork() { relay.didFork() }
 }

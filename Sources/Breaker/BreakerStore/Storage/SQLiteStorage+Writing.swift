@@ -7,7 +7,7 @@ extension SQLiteStorage {
   ///
   /// - Returns: The answer of the body, and why what it wrote may not survive a power cut.
   package func write<Answer>(
-    wait: Wait, _ body: (any StorePlace) throws(StoreError) -> Answer
+    wait: Wait, _ body: (WriteTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
     let deadline = deadline(of: wait)
     try lookAfterFile(until: deadline)
@@ -138,56 +138,6 @@ struct Commit {
   let isCheckpointDue: Bool
 }
 
-/// A transaction that writes, from its beginning to its commit.
-///
-/// What it writes is beside the columns of each table, in the room `Tables`.
-final class WriteTransaction: ReadTransaction, StorePlace {
-  let user: StoreUser
-  let room: Int64
-
-  /// What the rows are known to hold, because this process was the last to commit; nil if it was not.
-  private var known: OwnCommits?
-
-  private(set) var revision: Int64 = 0
-  var demands = CommitDemands()
-
-  /// The time at which everything in it happens; read once it has begun (rule of order 10).
-  private lazy var moment = clock.moment
-
-  override var now: Moment { moment }
-  override var instant: Instant { moment.boot }
-
-  init(
-    on connection: Connection, clock: StoreClock, counterPage: CounterPage? = nil,
-    isGone: ((ProcessIdentity) -> Bool)? = nil, by user: StoreUser, room: Int64
-  ) {
-    self.user = user
-    self.room = room
-    super.init(on: connection, clock: clock, counterPage: counterPage, isGone: isGone)
-  }
-
-  /// Begins with the revision that it gives to what it changes; call it before anything is written.
-  func begin(at revision: Int64, knowing known: OwnCommits? = nil) {
-    self.revision = revision
-    self.known = known
-  }
-
-  /// Sets its time to the present (rule of order 10).
-  ///
-  /// A step of another thread must not be dated before that thread asked for it: a probe that was
-  /// due by then would be rejected.
-  func happensNow() { moment = clock.moment }
-
-  override func find(_ name: String) throws(StoreError) -> StoredBreaker? {
-    if let known = known?.breaker(name) { return upToDate(known) }
-    return try storedBreaker(name).map(upToDate)
-  }
-
-  func proveWritable() throws(StoreError) {
-    try OpenStore.proveWritable(on: connection, at: now.wallMilliseconds)
-  }
-}
-
 /// Steps, for which the threads of a process share transactions.
 extension SQLiteStorage {
   package func transact<Answer>(
@@ -242,7 +192,7 @@ extension SQLiteStorage {
     var taken = group
     defer { group = taken }
     return try commit(until: deadline) {
-      transaction, store throws(StoreError) -> (StepGroup<WriteTransaction>, revision: Int64) in
+      transaction, store throws(StoreError) -> (StepGroup, revision: Int64) in
       // They cannot change now, because this process holds the write lock.
       before = currentFingerprint()
       commits = walIndex?.commits()

@@ -41,7 +41,6 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   let counterPage = CounterPage()
   private let slotPage: SlotPage
   package let listeners: Listeners
-  package var owners: any StoreOwners { fileOwners }
   private let fileOwners: FileOwners
 
   package init(
@@ -109,6 +108,21 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
   package func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
     slotPage.states(ofBreakers: ids)
   }
+
+  package func lifeline() -> Lifeline? { fileOwners.lifeline() }
+  package func isGone(_ owner: ProcessIdentity) -> Bool { fileOwners.isGone(owner) }
+
+  package func holdRelay() throws(StoreError) -> RelayHold? {
+    try beUsable()
+    return try fileOwners.holdRelay()
+  }
+
+  package func isRelayHeld() throws(StoreError) -> Bool {
+    try beUsable()
+    return try fileOwners.isRelayHeld()
+  }
+
+  private func beUsable() throws(StoreError) { try readFile(isLong: false) { _ in } }
 
   package func lookAfterSlots() { slotPage.lookAfterFile() }
   package func noteExit() { slotPage.noteExit() }
@@ -264,7 +278,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 /// Reading, and what changed.
 extension SQLiteStorage {
   package func read<Answer>(
-    isLong: Bool, _ body: (any StoreReading) throws(StoreError) -> Answer
+    isLong: Bool, _ body: (ReadTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
     try readFile(isLong: isLong) { connection throws(StoreError) in
       try body(ReadTransaction(on: connection, clock: clock, counterPage: counterPage))
@@ -348,53 +362,4 @@ extension SQLiteStorage {
     }
     return changes
   }
-}
-
-/// A transaction of an SQLite file, which reads one state of it.
-///
-/// What it reads is beside the columns of each table, in the room `Tables`.
-class ReadTransaction: StoreReading {
-  let connection: Connection
-  let clock: StoreClock
-  private let counterPage: CounterPage?
-  private let judge: ((ProcessIdentity) -> Bool)?
-
-  /// Reads on a connection; without a judge, the host tells which owners have ended.
-  init(
-    on connection: Connection, clock: StoreClock, counterPage: CounterPage? = nil,
-    isGone: ((ProcessIdentity) -> Bool)? = nil
-  ) {
-    self.connection = connection
-    self.clock = clock
-    self.counterPage = counterPage
-    judge = isGone
-  }
-
-  final var header: StoreHeader { connection.header(clock) }
-  final var path: String { connection.path }
-  final var lineage: Int64 { header.lineage }
-  final var boot: Int64 { header.boot.number }
-  final func isGone(_ owner: ProcessIdentity) -> Bool {
-    judge.map { $0(owner) } ?? OwnerJudge(of: path).isGone(owner)
-  }
-
-  var now: Moment { clock.moment }
-
-  /// When counters are read.
-  ///
-  /// The time advances while a list is read. Otherwise other processes' latest counts would lie in
-  /// its future, and be taken for damaged.
-  var instant: Instant { clock.instant }
-
-  func find(_ name: String) throws(StoreError) -> StoredBreaker? {
-    try storedBreaker(name).map(upToDate)
-  }
-
-  final func upToDate(_ breaker: StoredBreaker) -> StoredBreaker {
-    var breaker = breaker
-    counterPage?.takeIn(to: &breaker, at: instant)
-    return breaker
-  }
-
-  final func tie(_ breaker: inout StoredBreaker) { counterPage?.tie(to: &breaker, at: instant) }
 }

@@ -4,8 +4,8 @@ internal import BreakerCore
 ///
 /// Every step of every storage is taken here. A step writes nothing until it can no longer be
 /// refused, so a refused step does not affect the others.
-struct StepGroup<Place: StorePlace> {
-  private let place: Place
+struct StepGroup {
+  private let place: WriteTransaction
   private(set) var rows: [Row] = []
 
   /// Whether the transaction changes a breaker at all.
@@ -34,7 +34,7 @@ struct StepGroup<Place: StorePlace> {
     case refused(StoreError)
   }
 
-  init(in place: Place) { self.place = place }
+  init(in place: WriteTransaction) { self.place = place }
 
   /// Takes a step; `save()` writes the breakers when all steps are taken.
   mutating func take(
@@ -112,7 +112,7 @@ struct StepGroup<Place: StorePlace> {
   }
 }
 
-extension StorePlace {
+extension WriteTransaction {
   /// Takes a single step; nil if there is no such breaker, and none may be made.
   ///
   /// - Throws: Why the step is refused, before anything is written of it.

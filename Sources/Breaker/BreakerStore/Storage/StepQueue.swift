@@ -25,7 +25,7 @@ final class QueuedStep {
   }
 
   /// Takes the step in a transaction; it may have run in one that was rolled back.
-  func take(in group: inout StepGroup<WriteTransaction>) throws(StoreError) {
+  func take(in group: inout StepGroup) throws(StoreError) {
     result = nil
     error = nil
     guard let body else { return }
@@ -38,7 +38,7 @@ final class QueuedStep {
   }
 
   /// After the commit: shows the breakers as they stand now.
-  func hasCommitted(in group: StepGroup<WriteTransaction>, _ fingerprints: Fingerprints?) {
+  func hasCommitted(in group: StepGroup, _ fingerprints: Fingerprints?) {
     guard let row = result?.row else { return }
     result?.breaker = group.rows[row].breaker
     result?.fingerprints = fingerprints

@@ -17,6 +17,7 @@ extension ReadTransaction {
     return try query.first { row throws(StoreError) in try breaker(row) }
   }
 
+  /// A breaker that was listed before; nil if it is gone.
   func find(_ listed: ListedBreaker) throws(StoreError) -> StoredBreaker? {
     let query = try connection.statement(.breakerByID)
     query.bind(1, listed.id)
@@ -96,6 +97,9 @@ extension ReadTransaction {
     try connection.statement(.nextRevision).first { $0.integer(0) } ?? 1
   }
 
+  /// The breakers with names that begin with a text, by name.
+  ///
+  /// With a state, it returns candidates; read each one for its current state.
   func list(
     beginningWith prefix: String, in state: BreakerState?
   ) throws(StoreError) -> [ListedBreaker] {
@@ -109,6 +113,7 @@ extension ReadTransaction {
     return try query.rows { ListedBreaker(id: $0.integer(0), name: $0.text(1) ?? "") }
   }
 
+  /// The policies that code has declared for a breaker.
   func declarations(of name: String) throws(StoreError) -> [StoredDeclaration] {
     let query = try connection.statement(.declarations)
     query.bind(1, name)
@@ -121,6 +126,8 @@ extension ReadTransaction {
 }
 
 extension WriteTransaction {
+  /// Why there is no room for one more breaker; nil if there is.
+  ///
   /// Row numbers are never reused, so rows are counted only once the numbers reach the limit.
   func lackOfRoom() throws(StoreError) -> StoreError? {
     if let lack = user.lackOfRoom { return lack }
@@ -207,6 +214,10 @@ extension WriteTransaction {
     try delete.run()
   }
 
+  /// Marks a breaker as changed, although nothing in it has changed; without a name, any breaker.
+  ///
+  /// Other processes see that there was a commit. If it raises a revision, they read that breaker
+  /// again; otherwise they would read all breakers again.
   func raiseRevision(of name: String?) throws(StoreError) {
     // Any breaker will do, such as one that was changed lately.
     let any = name == nil ? try connection.statement(.anyBreaker).first { $0.text(0) } ?? nil : nil
@@ -218,6 +229,7 @@ extension WriteTransaction {
     try raise.run()
   }
 
+  /// Keeps the latest policies that code has declared for a breaker.
   func declare(_ words: String, for breaker: StoredBreaker) throws(StoreError) {
     let declare = try connection.statement(.declare)
     declare.bind(1, breaker.id)

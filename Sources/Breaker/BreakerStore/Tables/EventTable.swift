@@ -13,6 +13,7 @@ enum EventTable {
 }
 
 extension ReadTransaction {
+  /// The newest `limit` events after an instant, oldest first.
   func history(
     of name: String?, sinceMilliseconds: Int64?, limit: Int?
   ) throws(StoreError) -> [RecordedEvent] {
@@ -23,6 +24,7 @@ extension ReadTransaction {
     return try query.rows { RecordedEvent($0) }.reversed()
   }
 
+  /// The oldest `limit` events after one, in the order in which they happened.
   func events(
     after id: Int64, of name: String?, limit: Int
   ) throws(StoreError) -> EventBatch {
@@ -40,6 +42,7 @@ extension ReadTransaction {
 }
 
 extension WriteTransaction {
+  /// Adds an event to the history; call `record(_:of:)`, which also notes what has to follow.
   func append(_ event: BreakerEvent, of name: String) throws(StoreError) {
     let insert = try connection.statement(.insertEvent)
     insert.bind(1, event.atMilliseconds)
@@ -107,6 +110,7 @@ extension FleetGiver {
 
 /// How far hooks have got.
 extension ReadTransaction {
+  /// How far a hook has got; nil if it has never been asked for.
   func hook(_ name: String) throws(StoreError) -> HookRecord? {
     let query = try connection.statement(.hook)
     query.bind(1, name)
@@ -123,6 +127,7 @@ extension ReadTransaction {
 }
 
 extension WriteTransaction {
+  /// Writes how far a hook has got.
   func save(_ record: HookRecord, of name: String) throws(StoreError) {
     let save = try connection.statement(.saveHook)
     save.bind(1, name)

@@ -2,7 +2,10 @@ internal import BreakerCore
 
 /// Reads a store's knowledge of its fleet.
 extension ReadTransaction {
-  func fleet(counting: Bool) throws(StoreError) -> StoredFleet? {
+  /// The fleet of the store; nil if no relay has ever worked on it.
+  ///
+  /// Counting the commands that wait takes longer the more there are.
+  func fleet(counting: Bool = true) throws(StoreError) -> StoredFleet? {
     let query = try connection.statement(.fleet)
     query.bind(1, counting ? 1 : 0)
     return try query.first { row in
@@ -22,6 +25,7 @@ extension ReadTransaction {
     }
   }
 
+  /// The latest command about each aspect of a breaker, or of every breaker.
   func registers(of name: String?) throws(StoreError) -> [FleetRegister] {
     let query = try connection.statement(name == nil ? .registers : .registersOfBreaker)
     if let name { query.bind(1, name) }
@@ -32,6 +36,7 @@ extension ReadTransaction {
     }.compactMap { $0 }
   }
 
+  /// The oldest commands that the relay has yet to publish, to one breaker or to all.
   func pendingOrders(of name: String?, limit: Int) throws(StoreError) -> [PendingOrder] {
     let query = try connection.statement(name == nil ? .orders : .ordersOfBreaker)
     query.bind(1, Int64(limit))
@@ -46,16 +51,19 @@ extension ReadTransaction {
 }
 
 extension ReadTransaction {
+  /// Whether there are commands that the relay has yet to publish.
   func hasPendingOrders() throws(StoreError) -> Bool {
     try connection.statement(.hasOrders).first { $0.integer(0) } == 1
   }
 
+  /// How many commands of the fleet are remembered; counting them takes longer the more there are.
   func commandCount() throws(StoreError) -> Int {
     Int(try connection.integer("SELECT count(*) FROM fleet_command"))
   }
 }
 
 extension WriteTransaction {
+  /// Writes what the store knows of its fleet, except `waiting`, which is counted.
   func save(_ fleet: StoredFleet) throws(StoreError) {
     let save = try connection.statement(.saveFleet)
     save.bind(1, fleet.fleet)
@@ -71,12 +79,14 @@ extension WriteTransaction {
     try save.run()
   }
 
+  /// Deletes everything that is known of the fleet.
   func forgetFleet() throws(StoreError) {
     try connection.execute(
       "DELETE FROM fleet; DELETE FROM fleet_command; DELETE FROM fleet_outbox",
       to: "leave its fleet")
   }
 
+  /// Keeps a register in place of the earlier one about the same aspect.
   func keep(_ register: FleetRegister) throws(StoreError) {
     guard let aspect = register.aspect else { return }
     let save = try connection.statement(.saveRegister)
@@ -86,12 +96,14 @@ extension WriteTransaction {
     try save.run()
   }
 
+  /// Adds a command to those that the relay has yet to publish.
   func append(_ order: FleetOrder) throws(StoreError) {
     let insert = try connection.statement(.insertOrder)
     FleetOrderColumns.bind(order, from: 1, to: insert, boot: boot)
     try insert.run()
   }
 
+  /// Notes why a command cannot be published for now; nil if that is over.
   func refuse(_ id: Int64, because why: String?) throws(StoreError) {
     let update = try connection.statement(.refuseOrder)
     update.bind(1, id)
@@ -99,6 +111,7 @@ extension WriteTransaction {
     try update.run()
   }
 
+  /// Forgets the latest command about an aspect of a breaker.
   func forget(_ register: FleetRegister) throws(StoreError) {
     guard let aspect = register.aspect else { return }
     let delete = try connection.statement(.deleteRegister)
@@ -107,6 +120,7 @@ extension WriteTransaction {
     try delete.run()
   }
 
+  /// Removes commands from those that the relay has yet to publish.
   func deletePending(_ ids: ClosedRange<Int64>) throws(StoreError) {
     let delete = try connection.statement(.deleteOrders)
     delete.bind(1, ids.lowerBound)
@@ -114,6 +128,7 @@ extension WriteTransaction {
     try delete.run()
   }
 
+  /// Forgets every command with a higher stamp, whether or not the relay has published it.
   func forgetOrders(stampedAbove stamp: Int64) throws(StoreError) {
     for query in [Query.deleteLaterRegisters, .deleteLaterOrders] {
       let delete = try connection.statement(query)

@@ -1,20 +1,4 @@
-package import BreakerCore
-
-/// Lifelines and the role of relay: what a process holds in a store until it ends.
-package protocol StoreOwners: AnyObject, Sendable {
-  /// The lifeline of this process, to be named in a lease or claim that it is about to write; nil if
-  /// it cannot have one here.
-  func lifeline() -> Lifeline?
-
-  /// Whether the owner of a lease or a claim has certainly ended.
-  func isGone(_ owner: ProcessIdentity) -> Bool
-
-  /// Takes the right to be the relay of the store; nil if another one has it.
-  func holdRelay() throws(StoreError) -> RelayHold?
-
-  /// Whether a relay works on the store.
-  func isRelayHeld() throws(StoreError) -> Bool
-}
+internal import BreakerCore
 
 /// The right to be the relay of a store; it ends when this object is released.
 package final class RelayHold: Sendable {
@@ -35,8 +19,8 @@ package final class RelayHold: Sendable {
   }
 }
 
-/// What processes hold in a store in a file: locks on files beside it.
-final class FileOwners: StoreOwners {
+/// The locks beside a store by which processes hold something in it until they end.
+final class FileOwners: Sendable {
   private let path: String
   private let lifelines: Lifelines
 
