@@ -1,144 +1,10 @@
 internal import BreakerCore
 internal import CSQLite
 
-/// The one way to write.
-extension SQLiteStorage {
-  /// Writes in one transaction, and does what follows a commit.
-  ///
-  /// - Returns: The answer of the body, and why what it wrote may not survive a power cut.
-  package func write<Answer>(
-    wait: Wait, _ body: (WriteTransaction) throws(StoreError) -> Answer
-  ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
-    let deadline = deadline(of: wait)
-    try lookAfterFile(until: deadline)
-    var answer: Answer?
-    let commit = try commit(until: deadline) { transaction, store throws(StoreError) in
-      transaction.begin(at: try store.verify())
-      return try body(transaction)
-    } committed: {
-      answer = $0
-    }
-    var syncError: StoreError?
-    finish(commit) { syncError = $0 }
-    guard let answer else { preconditionFailure("a transaction was committed without its body") }
-    return (answer, syncError)
-  }
-
-  /// Commits what a body writes, under the lock for writing; all its waits end at the deadline.
-  ///
-  /// - Parameters:
-  ///   - deadline: When to give up, on the monotonic clock.
-  ///   - body: Writes. It runs again if the store was replaced since it was opened, or if the disk was
-  ///     full until the log started over. The first run is rolled back.
-  ///   - committed: Receives the body's result after the commit, still under the lock. Nothing that
-  ///     holds a connection may outlive it: a fork waits for the lock, and then closes all connections.
-  /// - Returns: The commit, which is to be finished.
-  /// - Throws: What the body throws, or why nothing can be written; nothing was written then.
-  func commit<Done>(
-    until deadline: Int64, _ body: (WriteTransaction, OpenStore) throws(StoreError) -> Done,
-    committed: (Done) -> Void
-  ) throws(StoreError) -> Commit {
-    try openToWrite(until: deadline) { store throws(StoreError) in
-      let (done, transaction) = try store.writer.write {
-        () throws(StoreError) -> (Done, WriteTransaction) in
-        let transaction = WriteTransaction(
-          on: store.writer, clock: clock, counterPage: counterPage, by: user, room: room)
-        return (try body(transaction, store), transaction)
-      }
-      committed(done)
-      return Commit(
-        log: store.logFile, demands: transaction.demands,
-        isCheckpointDue: store.isCheckpointDue)
-    }
-  }
-
-  /// Runs a body on the open store, under the lock for writing; all its waits end at the deadline.
-  ///
-  /// If the body finds that the store was replaced, it runs again on the new one. If it fails because
-  /// the disk is full, it runs again if the log can start over in the space that it has.
-  func openToWrite<Result>(
-    until deadline: Int64, _ body: (OpenStore) throws(StoreError) -> Result
-  ) throws(StoreError) -> Result {
-    try Patience.bounded(by: deadline) { () throws(StoreError) in
-      try holding(writing) { () throws(StoreError) in
-        let store = try openedStoreToWrite()
-        do throws(StoreError) { return try body(store) } catch {
-          if error.kind == .diskFull {
-            return try runInFreedLog(of: store, body, after: error)
-          }
-          guard store.isStale else { throw error }
-          return try body(try openedStoreToWrite())
-        }
-      }
-    }
-  }
-
-  /// Runs a body again that failed because the disk was full, once the log starts over.
-  ///
-  /// The log can start over when all of it is in the file and no process is reading it; readers
-  /// finish within moments. If the file would have to grow to take in the log, the body fails with
-  /// its first error.
-  private func runInFreedLog<Result>(
-    of store: OpenStore, _ body: (OpenStore) throws(StoreError) -> Result, after first: StoreError
-  ) throws(StoreError) -> Result {
-    let deadline = Patience.deadline(after: .milliseconds(50))
-    return try Patience.bounded(by: deadline) { () throws(StoreError) in
-      repeat {
-        do throws(StoreError) {
-          guard try holding(reading, { store.checkpoint(isUrgent: false) }) else { break }
-          return try body(store)
-        } catch {
-          // Others who find the disk full hold the store meanwhile, but the disk is what is wrong with it.
-          guard error.kind == .diskFull || error.isOfOthers else { throw error }
-        }
-      } while Patience.pause(until: deadline)
-      throw first
-    }
-  }
-
-  /// Does what follows a commit: wakes those who listen, syncs the log, moves it into the file.
-  ///
-  /// It keeps this order (rule of order 14) and holds no lock, so that only callers whose changes
-  /// must be durable wait for the disk.
-  ///
-  /// - Parameters:
-  ///   - commit: The commit.
-  ///   - synced: Called when the commit will survive a power cut, or with the reason why it may not.
-  func finish(_ commit: Commit, synced: (StoreError?) -> Void) {
-    if commit.demands.wakesListeners { commit.log.touch() }
-    synced(commit.demands.mustBeDurable ? commit.log.sync() : nil)
-    if commit.isCheckpointDue { checkpoint(commit.log) }
-  }
-
-  /// Moves the log into the file.
-  ///
-  /// The log is synced first, so that no lock is held while the disk works.
-  private func checkpoint(_ log: LogFile) {
-    _ = log.sync()
-    // The next commit can do it instead, and this caller's commit is done.
-    let deadline = Patience.deadline(after: .milliseconds(10))
-    guard writing.lock(until: deadline) else { return }
-    defer { writing.unlock() }
-    guard reading.lock(until: deadline) else { return }
-    defer { reading.unlock() }
-    if let store, store.isCheckpointDue { store.checkpoint(isUrgent: false) }
-  }
-
-  func deadline(of wait: Wait) -> Int64 { Patience.deadline(of: wait, lockTimeout) }
-
-  func busy() -> StoreError {
-    StoreError(sqlite: SQLITE_BUSY, during: "be changed", message: "", system: 0, path: path)
-  }
-}
-
-/// A commit, and what has to follow it outside of all locks.
-struct Commit {
-  let log: LogFile
-  let demands: CommitDemands
-  let isCheckpointDue: Bool
-}
-
-/// Steps, for which the threads of a process share transactions.
+/// The way of a step to the disk, from top to bottom.
+///
+/// A thread queues its step. The thread that leads takes all queued steps into one transaction, commits it under the
+/// lock for writing, and gives the locks back. Then it finishes the commit: it wakes listeners and syncs the log.
 extension SQLiteStorage {
   package func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
@@ -221,43 +87,141 @@ extension SQLiteStorage {
       }
     }
   }
+
+  /// Commits what a body writes, under the lock for writing; all its waits end at the deadline.
+  ///
+  /// - Parameters:
+  ///   - deadline: When to give up, on the monotonic clock.
+  ///   - body: Writes. It runs again if the store was replaced since it was opened, or if the disk was
+  ///     full until the log started over. The first run is rolled back.
+  ///   - committed: Receives the body's result after the commit, still under the lock. Nothing that
+  ///     holds a connection may outlive it: a fork waits for the lock, and then closes all connections.
+  /// - Returns: The commit, which is to be finished.
+  /// - Throws: What the body throws, or why nothing can be written; nothing was written then.
+  func commit<Done>(
+    until deadline: Int64, _ body: (WriteTransaction, OpenStore) throws(StoreError) -> Done,
+    committed: (Done) -> Void
+  ) throws(StoreError) -> Commit {
+    try openToWrite(until: deadline) { store throws(StoreError) in
+      let (done, transaction) = try store.writer.write {
+        () throws(StoreError) -> (Done, WriteTransaction) in
+        let transaction = WriteTransaction(
+          on: store.writer, clock: clock, counterPage: counterPage, by: user, room: room)
+        return (try body(transaction, store), transaction)
+      }
+      committed(done)
+      return Commit(
+        log: store.logFile, demands: transaction.demands,
+        isCheckpointDue: store.isCheckpointDue)
+    }
+  }
+
+  /// Runs a body on the open store, under the lock for writing; all its waits end at the deadline.
+  ///
+  /// If the body finds that the store was replaced, it runs again on the new one. If it fails because
+  /// the disk is full, it runs again if the log can start over in the space that it has.
+  func openToWrite<Result>(
+    until deadline: Int64, _ body: (OpenStore) throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    try Patience.bounded(by: deadline) { () throws(StoreError) in
+      try holding(writing) { () throws(StoreError) in
+        let store = try openedStoreToWrite()
+        do throws(StoreError) { return try body(store) } catch {
+          if error.kind == .diskFull {
+            return try runInFreedLog(of: store, body, after: error)
+          }
+          guard store.isStale else { throw error }
+          return try body(try openedStoreToWrite())
+        }
+      }
+    }
+  }
+
+  /// Runs a body again that failed because the disk was full, once the log starts over.
+  ///
+  /// The log can start over when all of it is in the file and no process is reading it; readers
+  /// finish within moments. If the file would have to grow to take in the log, the body fails with
+  /// its first error.
+  private func runInFreedLog<Result>(
+    of store: OpenStore, _ body: (OpenStore) throws(StoreError) -> Result, after first: StoreError
+  ) throws(StoreError) -> Result {
+    let deadline = Patience.deadline(after: .milliseconds(50))
+    return try Patience.bounded(by: deadline) { () throws(StoreError) in
+      repeat {
+        do throws(StoreError) {
+          guard try holding(reading, { store.checkpoint(isUrgent: false) }) else { break }
+          return try body(store)
+        } catch {
+          // Others who find the disk full hold the store meanwhile, but the disk is what is wrong with it.
+          guard error.kind == .diskFull || error.isOfOthers else { throw error }
+        }
+      } while Patience.pause(until: deadline)
+      throw first
+    }
+  }
+
+  /// Wakes the listeners after a commit, syncs the log, and moves it into the file.
+  ///
+  /// It keeps this order (rule of order 14) and holds no lock, so that only callers whose changes
+  /// must be durable wait for the disk.
+  ///
+  /// - Parameters:
+  ///   - commit: The commit.
+  ///   - synced: Called when the commit will survive a power cut, or with the reason why it may not.
+  func finish(_ commit: Commit, synced: (StoreError?) -> Void) {
+    if commit.demands.wakesListeners { commit.log.touch() }
+    synced(commit.demands.mustBeDurable ? commit.log.sync() : nil)
+    if commit.isCheckpointDue { checkpoint(commit.log) }
+  }
+
+  /// Moves the log into the file.
+  ///
+  /// The log is synced first, so that no lock is held while the disk works.
+  private func checkpoint(_ log: LogFile) {
+    _ = log.sync()
+    // The next commit can do it instead, and this caller's commit is done.
+    let deadline = Patience.deadline(after: .milliseconds(10))
+    guard writing.lock(until: deadline) else { return }
+    defer { writing.unlock() }
+    guard reading.lock(until: deadline) else { return }
+    defer { reading.unlock() }
+    if let store, store.isCheckpointDue { store.checkpoint(isUrgent: false) }
+  }
 }
 
-/// What the latest commits of this process have written, as long as nobody else commits.
-///
-/// A transaction that finds the file as the latest of them has left it need not read it again.
-final class OwnCommits {
-  /// The newest revision of the file; nil if the file is not as it was left.
-  private(set) var revision: Int64?
-  private var breakers: [NameBytes: StoredBreaker] = [:]
-  private var fingerprint: UInt64 = 0
-
-  /// Far more breakers than fail at the same time; a record is not small.
-  static let most = 256
-
-  func breaker(_ name: String) -> StoredBreaker? {
-    breakers.isEmpty ? nil : breakers[NameBytes(name)]
+/// Transactions without steps.
+extension SQLiteStorage {
+  /// Writes in one transaction, and finishes the commit.
+  ///
+  /// - Returns: The answer of the body, and why what it wrote may not survive a power cut.
+  package func write<Answer>(
+    wait: Wait, _ body: (WriteTransaction) throws(StoreError) -> Answer
+  ) throws(StoreError) -> (answer: Answer, syncError: StoreError?) {
+    let deadline = deadline(of: wait)
+    try lookAfterFile(until: deadline)
+    var answer: Answer?
+    let commit = try commit(until: deadline) { transaction, store throws(StoreError) in
+      transaction.begin(at: try store.verify())
+      return try body(transaction)
+    } committed: {
+      answer = $0
+    }
+    var syncError: StoreError?
+    finish(commit) { syncError = $0 }
+    guard let answer else { preconditionFailure("a transaction was committed without its body") }
+    return (answer, syncError)
   }
 
-  /// Forgets everything if the file is not as it was left.
-  func check(_ fingerprint: UInt64?) {
-    guard fingerprint != self.fingerprint || fingerprint == 0 else { return }
-    if revision != nil { forget() }
-  }
+  func deadline(of wait: Wait) -> Int64 { Patience.deadline(of: wait, lockTimeout) }
 
-  func forget() {
-    revision = nil
-    breakers = [:]
-    fingerprint = 0
+  func busy() -> StoreError {
+    StoreError(sqlite: SQLITE_BUSY, during: "be changed", message: "", system: 0, path: path)
   }
+}
 
-  /// Notes what a commit has written; all other breakers are as they were.
-  func note(
-    _ written: [StoredBreaker], revision: Int64, _ fingerprints: Fingerprints
-  ) {
-    self.revision = written.reduce(revision) { max($0, $1.revision) }
-    fingerprint = fingerprints.after
-    if breakers.count >= Self.most { breakers = [:] }
-    for breaker in written { breakers[NameBytes(breaker.name)] = breaker }
-  }
+/// A commit, and what has to follow it outside of all locks.
+struct Commit {
+  let log: LogFile
+  let demands: CommitDemands
+  let isCheckpointDue: Bool
 }
