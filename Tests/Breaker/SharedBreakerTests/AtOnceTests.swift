@@ -218,10 +218,6 @@ private final class UntouchedStorage: ForwardingStorage {
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>? {
     try touch()
-    // As a file does, so that what a process has written itself need not be read again.
-    let before = memory.currentFingerprint()
-    var transacted = try memory.transact(name, orCreate: orCreate, wait: wait, body)
-    transacted?.fingerprints = Fingerprints(before: before, after: memory.currentFingerprint())
-    return transacted
+    return try memory.transact(name, orCreate: orCreate, wait: wait, body)
   }
 }

@@ -28,12 +28,9 @@ final class InterruptedStorage: ForwardingStorage {
   func transact<Answer>(
     _ name: String, orCreate: Bool, wait: Wait, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>? {
-    let before = memory.currentFingerprint()
     beforeTransaction.happen()
     defer { afterTransaction.happen() }
-    var transacted = try memory.transact(name, orCreate: orCreate, wait: wait, body)
-    transacted?.fingerprints = Fingerprints(before: before, after: memory.currentFingerprint())
-    return transacted
+    return try memory.transact(name, orCreate: orCreate, wait: wait, body)
   }
 }
 

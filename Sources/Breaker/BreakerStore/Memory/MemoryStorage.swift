@@ -151,7 +151,7 @@ extension MemoryStorage {
   package func write<Answer>(
     as user: StoreUser, _ body: (WriteTransaction) throws(StoreError) -> Answer
   ) throws(StoreError) -> Answer {
-    try commit(as: user) { transaction throws(StoreError) in try body(transaction) }
+    try commit(as: user, body).answer
   }
 
   /// Takes a step on a breaker for a user.
@@ -159,37 +159,47 @@ extension MemoryStorage {
     _ name: String, orCreate: Bool, as user: StoreUser, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> Transacted<Answer>? {
     var answer: Answer?
-    let taken = try commit(as: user) { transaction throws(StoreError) in
+    let (taken, fingerprints) = try commit(as: user) { transaction throws(StoreError) in
       try transaction.take(name, orCreate: orCreate) { answer = body(&$0) }
     }
     guard let taken, let answer else { return nil }
-    return Transacted(answer: answer, breaker: taken.breaker, events: taken.events)
+    return Transacted(
+      answer: answer, breaker: taken.breaker, events: taken.events, fingerprints: fingerprints)
   }
 
+  /// Commits what a body writes, and wakes the listeners; the fingerprints are nil if nothing was written.
   private func commit<Answer>(
     as user: StoreUser, _ body: (WriteTransaction) throws(StoreError) -> Answer
-  ) throws(StoreError) -> Answer {
-    let (answer, demands) = try database.withLock { database throws(StoreError) in
-      try commit(in: try opened(&database), as: user, body)
+  ) throws(StoreError) -> (answer: Answer, Fingerprints?) {
+    var demands = CommitDemands()
+    let done = try database.withLock { database throws(StoreError) in
+      let connection = try opened(&database)
+      let before = currentFingerprint()
+      let answer = try commit(in: connection, as: user) { transaction throws(StoreError) in
+        defer { demands = transaction.demands }
+        return try body(transaction)
+      }
+      let after = currentFingerprint()
+      return (answer, after == before ? nil : Fingerprints(before: before, after: after))
     }
     if demands.wakesListeners { listeners.wake() }
-    return answer
+    return done
   }
 
   /// Commits what a body writes, under the lock, and shows whether it has written anything.
   private func commit<Answer>(
     in connection: Connection, as user: StoreUser,
     _ body: (WriteTransaction) throws(StoreError) -> Answer
-  ) throws(StoreError) -> (Answer, CommitDemands) {
-    let transaction = WriteTransaction(
-      on: connection, clock: clock, isGone: judge, by: user, room: room)
+  ) throws(StoreError) -> Answer {
     let before = connection.writtenRows
     let answer = try connection.write { () throws(StoreError) in
+      let transaction = WriteTransaction(
+        on: connection, clock: clock, isGone: judge, by: user, room: room)
       transaction.begin(at: try transaction.nextRevision())
       return try body(transaction)
     }
     if connection.writtenRows != before { showChange() }
-    return (answer, transaction.demands)
+    return answer
   }
 
   private func reading(_ database: inout Connection?) throws(StoreError) -> ReadTransaction {
@@ -241,7 +251,7 @@ extension MemoryStorage {
     // Nothing is there before the first use.
     if known == nil, database.withLock({ $0 == nil }) { return nil }
     var answer: Answer?
-    let taken = try commit(as: user) { transaction throws(StoreError) -> TakenStep? in
+    let (taken, _) = try commit(as: user) { transaction throws(StoreError) -> TakenStep? in
       if let taken = try transaction.take(name, orCreate: false, { answer = body(&$0) }) {
         return taken
       }
@@ -275,7 +285,7 @@ extension MemoryStorage {
     database.withLock { database in
       guard let connection = database else { return }
       do throws(StoreError) {
-        _ = try commit(in: connection, as: user, body)
+        try commit(in: connection, as: user, body)
       } catch {
         // Nothing may stay that contradicts the store.
         database = nil
