@@ -244,23 +244,30 @@ extension MemoryStorage {
 
   /// Takes a step on a breaker; nil if there is none.
   ///
-  /// A breaker that is not there yet begins as another storage knew it.
+  /// A breaker that is not there yet begins as another storage knew it. If SQLite has no memory, the step is taken all
+  /// the same, because no call may fail for that, but nothing of it is kept.
   package func transact<Answer>(
     _ name: String, beginningAs known: StoredBreaker?, _ body: (inout BreakerDraft) -> Answer
-  ) throws(StoreError) -> Transacted<Answer>? {
+  ) -> Transacted<Answer>? {
     // Nothing is there before the first use.
     if known == nil, database.withLock({ $0 == nil }) { return nil }
     var answer: Answer?
-    let (taken, _) = try commit(as: user) { transaction throws(StoreError) -> TakenStep? in
-      if let taken = try transaction.take(name, orCreate: false, { answer = body(&$0) }) {
-        return taken
+    do throws(StoreError) {
+      let (taken, _) = try commit(as: user) { transaction throws(StoreError) -> TakenStep? in
+        if let taken = try transaction.take(name, orCreate: false, { answer = body(&$0) }) {
+          return taken
+        }
+        guard let known else { return nil }
+        try transaction.seed(known)
+        return try transaction.take(name, orCreate: false) { answer = body(&$0) }
       }
-      guard let known else { return nil }
-      try transaction.seed(known)
-      return try transaction.take(name, orCreate: false) { answer = body(&$0) }
+      guard let taken, let answer else { return nil }
+      return Transacted(answer: answer, breaker: taken.breaker, events: taken.events)
+    } catch {
+      guard let known = find(name) ?? known else { return nil }
+      var draft = BreakerDraft(now: clock.moment, breaker: known, isGone: judge)
+      return Transacted(answer: body(&draft), breaker: draft.breaker, events: draft.events)
     }
-    guard let taken, let answer else { return nil }
-    return Transacted(answer: answer, breaker: taken.breaker, events: taken.events)
   }
 
   /// Forgets a breaker without an event.

@@ -230,14 +230,7 @@ extension Engine {
     _ cell: Cell, orCreate: Bool, _ body: (inout BreakerDraft) -> Answer
   ) -> (answer: Answer, breaker: StoredBreaker)? {
     let known = orCreate ? lastKnown(cell).breaker : nil
-    let done: Transacted<Answer>?
-    // It fails only if there is no memory left.
-    do throws(StoreError) {
-      done = try local.transact(cell.name, beginningAs: known, body)
-    } catch {
-      return nil
-    }
-    guard let done else { return nil }
+    guard let done = local.transact(cell.name, beginningAs: known, body) else { return nil }
     if !done.events.isEmpty { update { $0.collect(done.events, of: cell.name, isAlone: true) } }
     return (done.answer, done.breaker)
   }
