@@ -9,7 +9,7 @@ internal import CHost
   private let clock: StoreClock
   private let program: String
   private let room: Int64
-  private let judge: @Sendable (ProcessIdentity) -> Bool
+  private let judge: OwnerJudge
 
   /// The database, which the child of a fork goes on with as its own copy.
   ///
@@ -30,7 +30,7 @@ internal import CHost
     self.clock = clock
     self.program = program
     self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
-    judge = isGone
+    judge = OwnerJudge(isGone: isGone)
     slotMemory = SlotMemory(isGone: isGone)
     unsafe counter = .allocate(capacity: 1)
     unsafe counter.initialize(to: 1)
@@ -78,7 +78,7 @@ internal import CHost
   }
 
   package func lifeline() -> Lifeline? { nil }
-  package func isGone(_ owner: ProcessIdentity) -> Bool { judge(owner) }
+  package func isGone(_ owner: ProcessIdentity) -> Bool { judge.isGone(owner) }
   package func holdRelay() -> RelayHold? { holdRelay { false } }
   package func isRelayHeld() -> Bool { relay.isHeld }
 
@@ -194,7 +194,7 @@ extension MemoryStorage {
     let before = connection.writtenRows
     let answer = try connection.write { () throws(StoreError) in
       let transaction = WriteTransaction(
-        on: connection, clock: clock, isGone: judge, by: user, room: room)
+        on: connection, clock: clock, judge: judge, by: user, room: room)
       transaction.begin(at: try transaction.nextRevision())
       return try body(transaction)
     }
@@ -203,7 +203,7 @@ extension MemoryStorage {
   }
 
   private func reading(_ database: inout Connection?) throws(StoreError) -> ReadTransaction {
-    ReadTransaction(on: try opened(&database), clock: clock, isGone: judge)
+    ReadTransaction(on: try opened(&database), clock: clock, judge: judge)
   }
 
   /// The database, with the boot noted in which the host is; under the lock.
@@ -235,7 +235,7 @@ extension MemoryStorage {
     database.withLock { database in
       guard let connection = database else { return nil }
       do throws(StoreError) {
-        return try ReadTransaction(on: connection, clock: clock, isGone: judge).find(name)
+        return try ReadTransaction(on: connection, clock: clock, judge: judge).find(name)
       } catch {
         return nil
       }
@@ -265,7 +265,7 @@ extension MemoryStorage {
       return Transacted(answer: answer, breaker: taken.breaker, events: taken.events)
     } catch {
       guard let known = find(name) ?? known else { return nil }
-      var draft = BreakerDraft(now: clock.moment, breaker: known, isGone: judge)
+      var draft = BreakerDraft(now: clock.moment, breaker: known, isGone: judge.isGone)
       return Transacted(answer: body(&draft), breaker: draft.breaker, events: draft.events)
     }
   }

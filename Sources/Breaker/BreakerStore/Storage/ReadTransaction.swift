@@ -7,17 +7,17 @@ package class ReadTransaction {
   let connection: Connection
   let clock: StoreClock
   private let counterPage: CounterPage?
-  private let judge: ((ProcessIdentity) -> Bool)?
+  private let judge: OwnerJudge
 
-  /// Reads on a connection; without a judge, the host tells which owners have ended.
+  /// Reads on a connection; without a judge, the kernel tells which owners have ended.
   init(
     on connection: Connection, clock: StoreClock, counterPage: CounterPage? = nil,
-    isGone: ((ProcessIdentity) -> Bool)? = nil
+    judge: OwnerJudge? = nil
   ) {
     self.connection = connection
     self.clock = clock
     self.counterPage = counterPage
-    judge = isGone
+    self.judge = judge ?? OwnerJudge(of: connection.path)
   }
 
   final var header: StoreHeader { connection.header(clock) }
@@ -32,9 +32,7 @@ package class ReadTransaction {
   final var boot: Int64 { header.boot.number }
 
   /// Whether the owner of a lease or a claim has certainly ended.
-  final func isGone(_ owner: ProcessIdentity) -> Bool {
-    judge.map { $0(owner) } ?? OwnerJudge(of: path).isGone(owner)
-  }
+  final func isGone(_ owner: ProcessIdentity) -> Bool { judge.isGone(owner) }
 
   /// The time of the transaction.
   var now: Moment { clock.moment }

@@ -27,11 +27,11 @@ package final class WriteTransaction: ReadTransaction {
 
   init(
     on connection: Connection, clock: StoreClock, counterPage: CounterPage? = nil,
-    isGone: ((ProcessIdentity) -> Bool)? = nil, by user: StoreUser, room: Int64
+    judge: OwnerJudge? = nil, by user: StoreUser, room: Int64
   ) {
     self.user = user
     self.room = room
-    super.init(on: connection, clock: clock, counterPage: counterPage, isGone: isGone)
+    super.init(on: connection, clock: clock, counterPage: counterPage, judge: judge)
   }
 
   /// Begins with the revision that it gives to what it changes; call it before anything is written.
