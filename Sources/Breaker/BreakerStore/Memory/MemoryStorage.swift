@@ -58,7 +58,7 @@ internal import CHost
     slotMemory.block(of: .name(name), as: Self.onlyProcess)
   }
 
-  /// Who has these slots, and who waits.
+  /// The calls under way in these slots, and the callers that wait.
   package func slotState(ofBreakerNamed name: String) -> SlotState {
     slotMemory.state(of: .name(name))
   }

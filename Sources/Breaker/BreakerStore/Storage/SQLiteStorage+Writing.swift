@@ -97,7 +97,7 @@ extension SQLiteStorage {
   ///   - committed: Receives the body's result after the commit, still under the lock. Nothing that
   ///     holds a connection may outlive it: a fork waits for the lock, and then closes all connections.
   /// - Returns: The commit, which is to be finished.
-  /// - Throws: What the body throws, or why nothing can be written; nothing was written then.
+  /// - Throws: The error of the body, or why nothing can be written; nothing was written then.
   func commit<Done>(
     until deadline: Int64, _ body: (WriteTransaction, OpenStore) throws(StoreError) -> Done,
     committed: (Done) -> Void
