@@ -54,7 +54,7 @@ enum Query: Int, CaseIterable {
       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?3) RETURNING id
       """
     case .updateBreaker: "UPDATE breaker SET \(BreakerRow.assignments) WHERE id = ?1"
-    case .updateTally: "UPDATE breaker SET \(TallyRow.assignments) WHERE id = ?1"
+    case .updateTally: "UPDATE breaker SET \(BreakerRow.assignmentsOfTally) WHERE id = ?1"
     case .moveBreaker: "UPDATE breaker SET era = ?2 WHERE id = ?1"
     case .deleteBreaker: "DELETE FROM breaker WHERE id = ?1"
     case .header:

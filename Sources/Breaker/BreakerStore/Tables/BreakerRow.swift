@@ -1,27 +1,160 @@
 internal import BreakerCore
 
-/// How a breaker maps to a row: the only place that knows the columns of the table.
-enum BreakerRow {
-  private static let fixed = ["id", "name", "created_at_ms", "era"]
-  private static let all = fixed + TallyRow.columns + changing
+/// A breaker and its row: the only place that knows the columns of the table.
+///
+/// One line for each column names it, reads it and binds it. The leases are in a table of their own.
+struct BreakerRow {
+  private(set) var breaker: StoredBreaker
+
+  /// The boot that the times of the row belong to.
+  private(set) var boot: Int64
+
+  /// The boot in which the state began.
+  private(set) var bootOfState: Int64
+
+  private var record: BreakerRecord
+  private var words: AgreedWords
+  private var leases: Int64
+
+  /// The columns that stay as they are, but for the era.
+  private mutating func visitFixed(_ columns: inout some ColumnVisitor) {
+    columns.integer("id", &breaker.id)
+    columns.name("name", &breaker.name)
+    columns.integer("created_at_ms", &breaker.createdAtMilliseconds)
+    columns.integer("era", &breaker.era)
+  }
+
+  /// The columns that only a change of state writes.
+  private mutating func visitTally(_ columns: inout some ColumnVisitor) {
+    columns.instant("state_since_ns", &record.tally.since)
+    columns.integer("state_since_boot", &bootOfState)
+    columns.count("closed_ns", &record.tally.nanoseconds.closed)
+    columns.count("open_ns", &record.tally.nanoseconds.open)
+    columns.count("half_open_ns", &record.tally.nanoseconds.halfOpen)
+    columns.count("to_closed", &record.tally.entries.closed)
+    columns.count("to_open", &record.tally.entries.open)
+    columns.count("to_half_open", &record.tally.entries.halfOpen)
+  }
+
+  /// The columns that every write of a breaker sets; the revision is the first of them.
+  private mutating func visitChanging(_ columns: inout some ColumnVisitor) {
+    columns.integer("revision", &breaker.revision)
+    columns.integer("boot", &boot)
+    columns.integer("changed_at_ms", &record.changedAtMilliseconds)
+    columns.state("state", &record.state)
+    columns.count("generation", &record.generation)
+    columns.mode("mode", &record.mode.mode)
+    columns.instant("mode_until_ns", &record.mode.until)
+    columns.integer("mode_length_ns", &record.mode.lengthNanoseconds)
+    columns.integer("mode_set_at_ms", &record.mode.setAtMilliseconds)
+    columns.text("mode_reason", &record.mode.reason)
+    columns.text("mode_set_by", &record.mode.setBy)
+    columns.count("consecutive_failures", &record.consecutiveFailures)
+    columns.instant("streak_started_at_ns", &record.streakStartedAt)
+    columns.instant("counted_failure_at_ns", &record.lastCountedFailureAt)
+    columns.packed("failure_times", &record.failureTimes)
+    columns.packed("call_window", &record.window)
+    columns.packed("reporters", &record.reporters)
+    columns.integer("last_failure_at_ms", &record.lastFailureAtMilliseconds)
+    columns.text("last_error", &record.lastError)
+    columns.instant("open_until_ns", &record.openUntil)
+    columns.integer("open_length_ns", &record.openNanoseconds)
+    columns.integer("opened_at_ms", &record.openedAtMilliseconds)
+    columns.integer("extended_at_ms", &record.extendedAtMilliseconds)
+    columns.count("growth", &record.growth)
+    columns.instant("closed_at_ns", &record.closedAt)
+    columns.count("trips", &record.trips)
+    columns.count("last_lease", &record.lastLease)
+    columns.count("probe_successes", &record.probeSuccesses)
+    columns.count("probe_failures", &record.probeFailures)
+    columns.count("successes", &record.totals.successes)
+    columns.count("failures", &record.totals.failures)
+    columns.count("ignored", &record.totals.ignored)
+    columns.count("rejections", &record.totals.rejections)
+    columns.count("slow", &record.totals.slow)
+    columns.count("would_reject", &record.totals.wouldReject)
+    columns.text("code_policy", &words.code)
+    columns.text("operator_policy", &words.operator)
+    columns.integer("counters_key", &breaker.countersKey)
+    columns.integer("counted_successes", &breaker.takenIn.successes)
+    columns.integer("counted_unjudged", &breaker.takenIn.unjudged)
+    columns.integer("counted_ignored", &breaker.takenIn.ignored)
+    columns.integer("counted_rejections", &breaker.takenIn.rejections)
+    columns.integer("counted_slow", &breaker.takenIn.slow)
+    columns.integer("counted_would_reject", &breaker.takenIn.wouldReject)
+    columns.integer("used_at_ms", &breaker.usedAtMilliseconds)
+    columns.count("leases", &leases)
+    columns.instant("suspected_at_ns", &record.suspectedAt)
+    columns.flag("is_open_time_named", &record.isOpenTimeNamed)
+    columns.count("usual_probe_ns", &record.usualProbeNanoseconds)
+    columns.packed("outage_times", &record.outageTimes)
+    columns.instant("recovered_at_ns", &record.recoveredAt)
+    columns.count("busy", &record.totals.busy)
+    columns.integer("counted_busy", &breaker.takenIn.busy)
+    columns.count("lost_calls", &record.totals.lostCalls)
+    columns.text("open_reason", &record.openReason)
+  }
+}
+
+/// Reading and writing.
+extension BreakerRow {
+  private init() { self.init(StoredBreaker(id: 0, name: "", createdAtMilliseconds: 0), boot: 0) }
+
+  /// Reads the current row, starting at a column.
+  init(_ row: Statement, from column: Int32 = 0) {
+    self.init()
+    var reader = ColumnReader(row: row, next: column)
+    visitFixed(&reader)
+    visitTally(&reader)
+    visitChanging(&reader)
+    // The table's checks allow no others.
+    record.generation = max(1, record.generation)
+    record.growth = min(record.growth, BreakerRecord.largestGrowth)
+    breaker.record = record
+    breaker.words = words
+    breaker.leasesInFile = Int(leases)
+  }
+
+  /// The row of a breaker as this boot writes it.
+  init(_ breaker: StoredBreaker, boot: Int64) {
+    self.breaker = breaker
+    self.boot = boot
+    bootOfState = boot
+    record = breaker.record
+    words = breaker.words
+    leases = Int64(record.leases.count)
+  }
+
+  /// Binds every value that the update of a row sets.
+  mutating func bind(to update: Statement) {
+    var binder = KeptBinder(update)
+    binder.bind(breaker.id)
+    visitChanging(&binder)
+  }
+
+  /// Binds every value that the update of a tally sets.
+  mutating func bindTally(to update: Statement) {
+    var binder = KeptBinder(update)
+    binder.bind(breaker.id)
+    visitTally(&binder)
+  }
+}
+
+/// The columns in statements.
+extension BreakerRow {
+  private static let fixed = names { $0.visitFixed(&$1) }
+  private static let tally = names { $0.visitTally(&$1) }
+  private static let changing = names { $0.visitChanging(&$1) }
+  private static let all = fixed + tally + changing
+
+  private static func names(_ visit: (inout BreakerRow, inout ColumnNames) -> Void) -> [String] {
+    var (row, names) = (BreakerRow(), ColumnNames())
+    visit(&row, &names)
+    return names.all
+  }
 
   /// The index of the revision among all columns, counted from 0.
-  static let revision = Int32(fixed.count + TallyRow.columns.count)
-
-  /// The columns that a transaction may change, in the order in which they are bound and read.
-  private static let changing = [
-    "revision", "boot", "changed_at_ms", "state", "generation", "mode", "mode_until_ns",
-    "mode_length_ns", "mode_set_at_ms", "mode_reason", "mode_set_by", "consecutive_failures",
-    "streak_started_at_ns", "counted_failure_at_ns", "failure_times", "call_window", "reporters",
-    "last_failure_at_ms", "last_error", "open_until_ns", "open_length_ns", "opened_at_ms",
-    "extended_at_ms", "growth", "closed_at_ns", "trips", "last_lease", "probe_successes",
-    "probe_failures", "successes",
-    "failures", "ignored", "rejections", "slow", "would_reject", "code_policy", "operator_policy",
-    "counters_key", "counted_successes", "counted_unjudged", "counted_ignored",
-    "counted_rejections", "counted_slow", "counted_would_reject", "used_at_ms", "leases",
-    "suspected_at_ns", "is_open_time_named", "usual_probe_ns", "outage_times", "recovered_at_ns",
-    "busy", "counted_busy", "lost_calls", "open_reason",
-  ]
+  static let revision = Int32(fixed.count + tally.count)
 
   static let columns = all.joined(separator: ", ")
 
@@ -34,342 +167,137 @@ enum BreakerRow {
     all.map { present.contains($0) ? $0 : "NULL" }.joined(separator: ", ")
   }
 
-  static let assignments = changing.enumerated().map { "\($1) = ?\($0 + 2)" }
-    .joined(separator: ", ")
+  static let assignments = assignments(of: changing)
+  static let assignmentsOfTally = assignments(of: tally)
 
-  /// Reads the current row, starting at a column; the leases are in a table of their own.
-  ///
-  /// The row's times and the beginning of its state each belong to a boot; both are returned.
-  static func read(
-    _ row: Statement, from column: Int32 = 0
-  ) -> (breaker: StoredBreaker, boot: Int64, bootOfState: Int64) {
-    var reader = RowReader(row: row, column: column)
-    var breaker = StoredBreaker(
-      id: reader.integer(), name: reader.text() ?? "", createdAtMilliseconds: reader.integer())
-    breaker.era = reader.integer()
-    let (tally, bootOfState) = TallyRow.read(&reader)
-    breaker.revision = reader.integer()
-    let boot = reader.integer()
-    breaker.record = record(&reader)
-    breaker.record.tally = tally
-    breaker.words = AgreedWords(code: reader.text(), operator: reader.text())
-    breaker.countersKey = reader.integer()
-    breaker.takenIn.successes = reader.integer()
-    breaker.takenIn.unjudged = reader.integer()
-    breaker.takenIn.ignored = reader.integer()
-    breaker.takenIn.rejections = reader.integer()
-    breaker.takenIn.slow = reader.integer()
-    breaker.takenIn.wouldReject = reader.integer()
-    breaker.usedAtMilliseconds = reader.integerOrNil()
-    breaker.leasesInFile = Int(reader.count())
-    breaker.record.suspectedAt = reader.instant()
-    breaker.record.isOpenTimeNamed = reader.integer() != 0
-    breaker.record.usualProbeNanoseconds = reader.countOrNil()
-    breaker.record.outageTimes = Blobs.instants(reader.blob())
-    breaker.record.recoveredAt = reader.instant()
-    breaker.record.totals.busy = reader.count()
-    breaker.takenIn.busy = reader.integer()
-    breaker.record.totals.lostCalls = reader.count()
-    breaker.record.openReason = reader.text()
-    return (breaker, boot, bootOfState)
-  }
-
-  private static func record(_ row: inout RowReader) -> BreakerRecord {
-    var record = BreakerRecord()
-    record.changedAtMilliseconds = row.integerOrNil()
-    // The table's checks allow no other numbers; a damaged one reads as the harmless case.
-    record.state = BreakerState(rawValue: Int(row.integer())) ?? .closed
-    record.generation = max(1, row.count())
-    record.mode.mode = BreakerMode(rawValue: Int(row.integer())) ?? .automatic
-    record.mode.until = row.instant()
-    record.mode.lengthNanoseconds = row.integer()
-    record.mode.setAtMilliseconds = row.integerOrNil()
-    record.mode.reason = row.text()
-    record.mode.setBy = row.text()
-    record.consecutiveFailures = row.count()
-    record.streakStartedAt = row.instant()
-    record.lastCountedFailureAt = row.instant()
-    record.failureTimes = Blobs.instants(row.blob())
-    record.window = Blobs.window(row.blob())
-    record.reporters = Blobs.reporters(row.blob())
-    record.lastFailureAtMilliseconds = row.integerOrNil()
-    record.lastError = row.text()
-    record.openUntil = row.instant()
-    record.openNanoseconds = row.integer()
-    record.openedAtMilliseconds = row.integerOrNil()
-    record.extendedAtMilliseconds = row.integerOrNil()
-    record.growth = min(row.count(), BreakerRecord.largestGrowth)
-    record.closedAt = row.instant()
-    record.trips = row.count()
-    record.lastLease = row.count()
-    record.probeSuccesses = row.count()
-    record.probeFailures = row.count()
-    record.totals.successes = row.count()
-    record.totals.failures = row.count()
-    record.totals.ignored = row.count()
-    record.totals.rejections = row.count()
-    record.totals.slow = row.count()
-    record.totals.wouldReject = row.count()
-    return record
-  }
-
-  /// Binds every value that the update of a row sets.
-  static func bind(_ breaker: StoredBreaker, boot: Int64, to update: Statement) {
-    bind(breaker, breaker.record, boot: boot, to: update)
-  }
-
-  private static func bind(
-    _ breaker: StoredBreaker, _ record: BreakerRecord, boot: Int64, to update: Statement
-  ) {
-    var row = KeptBinder(update)
-    row.bind(breaker.id)
-    row.bind(breaker.revision)
-    row.bind(boot)
-    row.bind(record.changedAtMilliseconds)
-    row.bind(Int64(record.state.rawValue))
-    row.bind(record.generation)
-    row.bind(Int64(record.mode.mode.rawValue))
-    row.bind(record.mode.until?.nanoseconds)
-    row.bind(record.mode.lengthNanoseconds)
-    row.bind(record.mode.setAtMilliseconds)
-    row.bind(record.mode.reason)
-    row.bind(record.mode.setBy)
-    row.bind(record.consecutiveFailures)
-    row.bind(record.streakStartedAt?.nanoseconds)
-    row.bind(record.lastCountedFailureAt?.nanoseconds)
-    row.bind(Blobs.pack(record.failureTimes))
-    row.bind(Blobs.pack(record.window))
-    row.bind(Blobs.pack(record.reporters))
-    row.bind(record.lastFailureAtMilliseconds)
-    row.bind(record.lastError)
-    row.bind(record.openUntil?.nanoseconds)
-    row.bind(record.openNanoseconds)
-    row.bind(record.openedAtMilliseconds)
-    row.bind(record.extendedAtMilliseconds)
-    row.bind(record.growth)
-    row.bind(record.closedAt?.nanoseconds)
-    row.bind(record.trips)
-    row.bind(record.lastLease)
-    row.bind(record.probeSuccesses)
-    row.bind(record.probeFailures)
-    row.bind(record.totals.successes)
-    row.bind(record.totals.failures)
-    row.bind(record.totals.ignored)
-    row.bind(record.totals.rejections)
-    row.bind(record.totals.slow)
-    row.bind(record.totals.wouldReject)
-    row.bind(breaker.words.code)
-    row.bind(breaker.words.operator)
-    row.bind(breaker.countersKey)
-    row.bind(breaker.takenIn.successes)
-    row.bind(breaker.takenIn.unjudged)
-    row.bind(breaker.takenIn.ignored)
-    row.bind(breaker.takenIn.rejections)
-    row.bind(breaker.takenIn.slow)
-    row.bind(breaker.takenIn.wouldReject)
-    row.bind(breaker.usedAtMilliseconds)
-    row.bind(Int64(record.leases.count))
-    row.bind(record.suspectedAt?.nanoseconds)
-    row.bind(record.isOpenTimeNamed ? 1 : 0)
-    row.bind(record.usualProbeNanoseconds)
-    row.bind(Blobs.pack(record.outageTimes))
-    row.bind(record.recoveredAt?.nanoseconds)
-    row.bind(record.totals.busy)
-    row.bind(breaker.takenIn.busy)
-    row.bind(record.totals.lostCalls)
-    row.bind(record.openReason)
+  private static func assignments(of names: [String]) -> String {
+    names.enumerated().map { "\($1) = ?\($0 + 2)" }.joined(separator: ", ")
   }
 }
 
-/// Reads one column after another.
-private struct RowReader {
-  let row: Statement
-  var column: Int32
+/// A visitor of the columns of a row, one after the other: it lists them, reads them, or binds them.
+private protocol ColumnVisitor {
+  mutating func integer(_ name: StaticString, _ value: inout Int64?)
+  mutating func text(_ name: StaticString, _ value: inout String?)
 
-  private mutating func next() -> Int32 {
-    defer { column += 1 }
-    return column
+  /// A value that is packed into bytes; of the two closures, a reader calls one and a binder the other.
+  mutating func blob(
+    _ name: StaticString, pack: () -> [UInt8]?, unpack: ([UInt8]?) -> Void)
+}
+
+/// Kinds of columns.
+extension ColumnVisitor {
+  mutating func integer(_ name: StaticString, _ value: inout Int64) {
+    var number: Int64? = value
+    integer(name, &number)
+    value = number ?? 0
   }
-
-  mutating func integer() -> Int64 { row.integer(next()) }
 
   /// A number that the state machine adds to; a damaged one is clamped to leave room for that.
-  mutating func count() -> Int64 { Self.count(integer()) }
-
-  mutating func countOrNil() -> Int64? { integerOrNil().map(Self.count) }
-
-  private static func count(_ number: Int64) -> Int64 { max(0, min(number, .max / 16)) }
-
-  mutating func integerOrNil() -> Int64? { row.integerOrNil(next()) }
-  mutating func text() -> String? { row.text(next()) }
-  mutating func blob() -> [UInt8]? { row.blob(next()) }
-  mutating func instant() -> Instant? { integerOrNil().map { Instant(nanoseconds: $0) } }
-}
-
-/// How a breaker's tally of states is stored in its row; only a change of state writes it.
-enum TallyRow {
-  static let columns = [
-    "state_since_ns", "state_since_boot", "closed_ns", "open_ns", "half_open_ns", "to_closed",
-    "to_open", "to_half_open",
-  ]
-
-  static let assignments = columns.enumerated().map { "\($1) = ?\($0 + 2)" }
-    .joined(separator: ", ")
-
-  /// Reads the columns, and the boot in which the state began.
-  fileprivate static func read(_ row: inout RowReader) -> (tally: StateTally, boot: Int64) {
-    var tally = StateTally()
-    tally.since = row.instant()
-    let boot = row.integer()
-    tally.nanoseconds.closed = row.count()
-    tally.nanoseconds.open = row.count()
-    tally.nanoseconds.halfOpen = row.count()
-    tally.entries.closed = row.count()
-    tally.entries.open = row.count()
-    tally.entries.halfOpen = row.count()
-    return (tally, boot)
+  mutating func count(_ name: StaticString, _ value: inout Int64) {
+    integer(name, &value)
+    value = Self.clamped(value)
   }
 
-  /// Writes the tally of a breaker whose state has changed in this boot.
-  static func save(
-    _ breaker: StoredBreaker, on connection: Connection, boot: Int64
-  ) throws(StoreError) {
-    let tally = breaker.record.tally
-    let update = try connection.statement(.updateTally)
-    update.bind(1, breaker.id)
-    update.bind(2, tally.since?.nanoseconds)
-    update.bind(3, boot)
-    update.bind(4, tally.nanoseconds.closed)
-    update.bind(5, tally.nanoseconds.open)
-    update.bind(6, tally.nanoseconds.halfOpen)
-    update.bind(7, tally.entries.closed)
-    update.bind(8, tally.entries.open)
-    update.bind(9, tally.entries.halfOpen)
-    try update.run()
-  }
-}
-
-/// Small values packed into bytes: 64-bit integers, least significant byte first.
-///
-/// Bytes that cannot be decoded read as empty. They are statistics, and damage to them must not
-/// keep a breaker from working.
-enum Blobs {
-  static func pack(_ numbers: [Int64]) -> [UInt8] {
-    var bytes: [UInt8] = []
-    bytes.reserveCapacity(numbers.count * 8)
-    for number in numbers {
-      for shift in stride(from: 0, to: 64, by: 8) {
-        bytes.append(UInt8(truncatingIfNeeded: number >> Int64(shift)))
-      }
-    }
-    return bytes
+  mutating func count(_ name: StaticString, _ value: inout Int64?) {
+    integer(name, &value)
+    value = value.map(Self.clamped)
   }
 
-  static func unpack(_ bytes: some Collection<UInt8>) -> [Int64] {
-    var numbers: [Int64] = []
-    var rest = bytes[...]
-    while rest.count >= 8 {
-      var number: UInt64 = 0
-      for byte in rest.prefix(8).reversed() { number = number << 8 | UInt64(byte) }
-      numbers.append(Int64(bitPattern: number))
-      rest = rest.dropFirst(8)
-    }
-    return numbers
+  private static func clamped(_ count: Int64) -> Int64 { max(0, min(count, .max / 16)) }
+
+  mutating func instant(_ name: StaticString, _ value: inout Instant?) {
+    var number = value?.nanoseconds
+    integer(name, &number)
+    value = number.map { Instant(nanoseconds: $0) }
+  }
+
+  mutating func flag(_ name: StaticString, _ value: inout Bool) {
+    var number: Int64 = value ? 1 : 0
+    integer(name, &number)
+    value = number != 0
+  }
+
+  /// The table's checks allow no other numbers; a damaged one reads as the harmless case.
+  mutating func state(_ name: StaticString, _ value: inout BreakerState) {
+    var number = Int64(value.rawValue)
+    integer(name, &number)
+    value = BreakerState(rawValue: Int(number)) ?? .closed
+  }
+
+  mutating func mode(_ name: StaticString, _ value: inout BreakerMode) {
+    var number = Int64(value.rawValue)
+    integer(name, &number)
+    value = BreakerMode(rawValue: Int(number)) ?? .automatic
+  }
+
+  mutating func name(_ name: StaticString, _ value: inout String) {
+    var words: String? = value
+    text(name, &words)
+    value = words ?? ""
+  }
+
+  mutating func packed(_ name: StaticString, _ value: inout [Instant]) {
+    let known = value
+    blob(name, pack: { Blobs.pack(known) }, unpack: { value = Blobs.instants($0) })
+  }
+
+  mutating func packed(_ name: StaticString, _ value: inout CallWindow) {
+    let known = value
+    blob(name, pack: { Blobs.pack(known) }, unpack: { value = Blobs.window($0) })
+  }
+
+  mutating func packed(_ name: StaticString, _ value: inout [Reporter]) {
+    let known = value
+    blob(name, pack: { Blobs.pack(known) }, unpack: { value = Blobs.reporters($0) })
   }
 }
 
-/// The failure times and the outage times of a record.
-extension Blobs {
-  static func pack(_ instants: [Instant]) -> [UInt8]? {
-    instants.isEmpty ? nil : pack(instants.map(\.nanoseconds))
-  }
+/// Lists the names of columns.
+private struct ColumnNames: ColumnVisitor {
+  var all: [String] = []
 
-  static func instants(_ bytes: [UInt8]?) -> [Instant] {
-    unpack(bytes ?? []).map { Instant(nanoseconds: $0) }
-  }
-}
+  mutating func integer(_ name: StaticString, _ value: inout Int64?) { all.append("\(name)") }
+  mutating func text(_ name: StaticString, _ value: inout String?) { all.append("\(name)") }
 
-/// The reporters of a record.
-extension Blobs {
-  static func pack(_ reporters: [Reporter]) -> [UInt8]? {
-    guard !reporters.isEmpty else { return nil }
-    return pack(
-      reporters.flatMap {
-        [
-          Int64($0.evidence.rawValue), Int64($0.process.pid),
-          Int64(bitPattern: $0.process.startTicks),
-          Int64(bitPattern: $0.process.pidNamespace), $0.at.nanoseconds, $0.call,
-        ]
-      })
-  }
-
-  static func reporters(_ bytes: [UInt8]?) -> [Reporter] {
-    let numbers = unpack(bytes ?? [])
-    return stride(from: 0, to: numbers.count - numbers.count % 6, by: 6).compactMap { at in
-      guard let evidence = Reporter.Evidence(rawValue: Int(numbers[at])) else { return nil }
-      let process = ProcessIdentity(
-        pid: Int32(truncatingIfNeeded: numbers[at + 1]),
-        startTicks: UInt64(bitPattern: numbers[at + 2]),
-        pidNamespace: UInt64(bitPattern: numbers[at + 3]))
-      return Reporter(
-        process: process, evidence: evidence, at: Instant(nanoseconds: numbers[at + 4]),
-        call: numbers[at + 5])
-    }
+  mutating func blob(
+    _ name: StaticString, pack: () -> [UInt8]?, unpack: ([UInt8]?) -> Void
+  ) {
+    all.append("\(name)")
   }
 }
 
-/// The call window of a record: its kind, its size, and its counts.
-extension Blobs {
-  private static let timeKind: Int64 = 1
-  private static let lastKind: Int64 = 2
+/// Reads columns.
+private struct ColumnReader: ColumnVisitor {
+  let row: Statement
+  var next: Int32
 
-  static func pack(_ window: CallWindow) -> [UInt8]? {
-    switch window {
-    case .none:
-      return nil
-    case .time(let window):
-      let buckets = window.buckets.flatMap {
-        [$0.epoch, $0.counts.calls, $0.counts.failures, $0.counts.slow]
-      }
-      return pack([timeKind, window.length] + buckets)
-    case .last(let window):
-      return pack([lastKind, Int64(window.capacity), window.sequence]) + window.calls
-    }
+  private mutating func column() -> Int32 {
+    defer { next += 1 }
+    return next
   }
 
-  static func window(_ bytes: [UInt8]?) -> CallWindow {
-    guard let bytes else { return .none }
-    switch unpack(bytes.prefix(8)).first {
-    case timeKind: return timeWindow(unpack(bytes)).map { .time($0) } ?? .none
-    case lastKind: return lastCallsWindow(bytes).map { .last($0) } ?? .none
-    default: return .none
-    }
+  mutating func integer(_ name: StaticString, _ value: inout Int64?) {
+    value = row.integerOrNil(column())
   }
 
-  private static func timeWindow(_ numbers: [Int64]) -> TimeWindow? {
-    guard numbers.count == 2 + TimeWindow.bucketCount * 4, numbers[1] > 0,
-      numbers.dropFirst(2).allSatisfy({ $0 >= -1 && $0 < .max / 16 })
-    else { return nil }
-    var window = TimeWindow(length: numbers[1])
-    for index in 0..<TimeWindow.bucketCount {
-      let at = 2 + index * 4
-      window.buckets[index].epoch = numbers[at]
-      window.buckets[index].counts.calls = numbers[at + 1]
-      window.buckets[index].counts.failures = numbers[at + 2]
-      window.buckets[index].counts.slow = numbers[at + 3]
-    }
-    return window
-  }
+  mutating func text(_ name: StaticString, _ value: inout String?) { value = row.text(column()) }
 
-  private static func lastCallsWindow(_ bytes: [UInt8]) -> LastCallsWindow? {
-    let numbers = unpack(bytes.prefix(24))
-    let calls = Array(bytes.dropFirst(24))
-    guard numbers.count == 3, (1...10_000).contains(numbers[1]), numbers[2] >= 0,
-      numbers[2] < .max / 2, Int64(calls.count) == min(numbers[1], numbers[2])
-    else { return nil }
-    var window = LastCallsWindow(capacity: Int(numbers[1]))
-    window.sequence = numbers[2]
-    window.calls = calls
-    return window
+  mutating func blob(
+    _ name: StaticString, pack: () -> [UInt8]?, unpack: ([UInt8]?) -> Void
+  ) {
+    unpack(row.blob(column()))
+  }
+}
+
+/// Binds columns to the parameters of an update.
+extension KeptBinder: ColumnVisitor {
+  fileprivate mutating func integer(_ name: StaticString, _ value: inout Int64?) { bind(value) }
+  fileprivate mutating func text(_ name: StaticString, _ value: inout String?) { bind(value) }
+
+  fileprivate mutating func blob(
+    _ name: StaticString, pack: () -> [UInt8]?, unpack: ([UInt8]?) -> Void
+  ) {
+    bind(pack())
   }
 }

@@ -33,17 +33,18 @@ extension ReadTransaction {
   ) throws(StoreError) -> StoredBreaker {
     let header = header
     let thisBoot = header.boot.number
-    var (breaker, boot, bootOfState) = BreakerRow.read(row, from: column)
+    let read = BreakerRow(row, from: column)
+    var breaker = read.breaker
     breaker.lineage = header.lineage
-    if bootOfState != thisBoot {
+    if read.bootOfState != thisBoot {
       // If no boot was noted for the beginning of the state, the state may have begun in this boot.
       breaker.record.moveBeginning(
         to: breaker.record.stateBegan(
           createdAtMilliseconds: breaker.createdAtMilliseconds,
           bootedAtMilliseconds: header.boot.bootedAtMilliseconds,
-          beforeBoot: bootOfState != 0 || boot != thisBoot))
+          beforeBoot: read.bootOfState != 0 || read.boot != thisBoot))
     }
-    if boot != thisBoot {
+    if read.boot != thisBoot {
       breaker.record = breaker.record.carriedOver(to: clock.moment)
     } else {
       if breaker.leasesInFile > 0 {
@@ -153,12 +154,14 @@ extension WriteTransaction {
 
   /// Writes a breaker that has changed; its revision is set already.
   func save(_ breaker: inout StoredBreaker, before: StoredBreaker) throws(StoreError) {
-    let boot = boot
+    var row = BreakerRow(breaker, boot: boot)
     let update = try connection.statement(.updateBreaker)
-    BreakerRow.bind(breaker, boot: boot, to: update)
+    row.bind(to: update)
     try update.run()
     if breaker.record.tally != before.record.tally || before.hasFalseTimesInFile {
-      try TallyRow.save(breaker, on: connection, boot: boot)
+      let update = try connection.statement(.updateTally)
+      row.bindTally(to: update)
+      try update.run()
     }
     let era = BreakerTable.era(of: breaker.revision)
     if era != breaker.era {

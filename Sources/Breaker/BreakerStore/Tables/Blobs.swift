@@ -1,0 +1,126 @@
+internal import BreakerCore
+
+/// Small values packed into bytes: 64-bit integers, least significant byte first.
+///
+/// Bytes that cannot be decoded read as empty. They are statistics, and damage to them must not
+/// keep a breaker from working.
+enum Blobs {
+  static func pack(_ numbers: [Int64]) -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(numbers.count * 8)
+    for number in numbers {
+      for shift in stride(from: 0, to: 64, by: 8) {
+        bytes.append(UInt8(truncatingIfNeeded: number >> Int64(shift)))
+      }
+    }
+    return bytes
+  }
+
+  static func unpack(_ bytes: some Collection<UInt8>) -> [Int64] {
+    var numbers: [Int64] = []
+    var rest = bytes[...]
+    while rest.count >= 8 {
+      var number: UInt64 = 0
+      for byte in rest.prefix(8).reversed() { number = number << 8 | UInt64(byte) }
+      numbers.append(Int64(bitPattern: number))
+      rest = rest.dropFirst(8)
+    }
+    return numbers
+  }
+}
+
+/// The failure times and the outage times of a record.
+extension Blobs {
+  static func pack(_ instants: [Instant]) -> [UInt8]? {
+    instants.isEmpty ? nil : pack(instants.map(\.nanoseconds))
+  }
+
+  static func instants(_ bytes: [UInt8]?) -> [Instant] {
+    unpack(bytes ?? []).map { Instant(nanoseconds: $0) }
+  }
+}
+
+/// The reporters of a record.
+extension Blobs {
+  static func pack(_ reporters: [Reporter]) -> [UInt8]? {
+    guard !reporters.isEmpty else { return nil }
+    return pack(
+      reporters.flatMap {
+        [
+          Int64($0.evidence.rawValue), Int64($0.process.pid),
+          Int64(bitPattern: $0.process.startTicks),
+          Int64(bitPattern: $0.process.pidNamespace), $0.at.nanoseconds, $0.call,
+        ]
+      })
+  }
+
+  static func reporters(_ bytes: [UInt8]?) -> [Reporter] {
+    let numbers = unpack(bytes ?? [])
+    return stride(from: 0, to: numbers.count - numbers.count % 6, by: 6).compactMap { at in
+      guard let evidence = Reporter.Evidence(rawValue: Int(numbers[at])) else { return nil }
+      let process = ProcessIdentity(
+        pid: Int32(truncatingIfNeeded: numbers[at + 1]),
+        startTicks: UInt64(bitPattern: numbers[at + 2]),
+        pidNamespace: UInt64(bitPattern: numbers[at + 3]))
+      return Reporter(
+        process: process, evidence: evidence, at: Instant(nanoseconds: numbers[at + 4]),
+        call: numbers[at + 5])
+    }
+  }
+}
+
+/// The call window of a record: its kind, its size, and its counts.
+extension Blobs {
+  private static let timeKind: Int64 = 1
+  private static let lastKind: Int64 = 2
+
+  static func pack(_ window: CallWindow) -> [UInt8]? {
+    switch window {
+    case .none:
+      return nil
+    case .time(let window):
+      let buckets = window.buckets.flatMap {
+        [$0.epoch, $0.counts.calls, $0.counts.failures, $0.counts.slow]
+      }
+      return pack([timeKind, window.length] + buckets)
+    case .last(let window):
+      return pack([lastKind, Int64(window.capacity), window.sequence]) + window.calls
+    }
+  }
+
+  static func window(_ bytes: [UInt8]?) -> CallWindow {
+    guard let bytes else { return .none }
+    switch unpack(bytes.prefix(8)).first {
+    case timeKind: return timeWindow(unpack(bytes)).map { .time($0) } ?? .none
+    case lastKind: return lastCallsWindow(bytes).map { .last($0) } ?? .none
+    default: return .none
+    }
+  }
+
+  private static func timeWindow(_ numbers: [Int64]) -> TimeWindow? {
+    guard numbers.count == 2 + TimeWindow.bucketCount * 4, numbers[1] > 0,
+      numbers.dropFirst(2).allSatisfy({ $0 >= -1 && $0 < .max / 16 })
+    else { return nil }
+    var window = TimeWindow(length: numbers[1])
+    for index in 0..<TimeWindow.bucketCount {
+      let at = 2 + index * 4
+      window.buckets[index].epoch = numbers[at]
+      window.buckets[index].counts.calls = numbers[at + 1]
+      window.buckets[index].counts.failures = numbers[at + 2]
+      window.buckets[index].counts.slow = numbers[at + 3]
+    }
+    return window
+  }
+
+  private static func lastCallsWindow(_ bytes: [UInt8]) -> LastCallsWindow? {
+    let numbers = unpack(bytes.prefix(24))
+    let calls = Array(bytes.dropFirst(24))
+    guard numbers.count == 3, (1...10_000).contains(numbers[1]), numbers[2] >= 0,
+      numbers[2] < .max / 2, Int64(calls.count) == min(numbers[1], numbers[2])
+    else { return nil }
+    var window = LastCallsWindow(capacity: Int(numbers[1]))
+    window.sequence = numbers[2]
+    window.calls = calls
+    return window
+  }
+}
