@@ -104,7 +104,10 @@ final class HostState: Sendable {
     forkGuard.withLock { $0 = made }
   }
 
-  deinit { forkGuard.withLock { $0 }?.end() }
+  deinit {
+    memory.end()
+    forkGuard.withLock { $0 }?.end()
+  }
 
   var main: HostProcess { processes.main }
   func startProcess() -> HostProcess { processes.start() }

@@ -49,6 +49,10 @@ import Testing
     #expect(memory.find("api") == nil && memory.find("lone") != nil)
     memory.forget("lone")
     #expect(memory.find("lone") == nil)
+    let anew = memory.transact("api", beginningAs: known) { $0.breaker.record.totals.failures }
+    #expect(anew?.answer == known.record.totals.failures)
+    memory.clear(keeping: [])
+    #expect(memory.find("api") == nil)
   }
 }
 

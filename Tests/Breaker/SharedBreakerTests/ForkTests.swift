@@ -170,4 +170,11 @@ import Testing
     let forks = max(10, rounds(500))
     #expect(try parent.ask("fork-churn 4 \(forks)") == "children \(forks)")
   }
+
+  @Test(.forksBesideThreads, .timeLimit(.minutes(60)))
+  func `a forked child goes on alone while other threads release stores that were alone`() throws {
+    let parent = try Stage().puppet()
+    let forks = max(10, rounds(500))
+    #expect(try parent.ask("fork-alone 4 \(forks)") == "children \(forks)")
+  }
 }

@@ -116,6 +116,35 @@ extension Worker {
     return "children \(ended)"
   }
 
+  /// `fork-alone THREADS FORKS`: forks while threads create, use and release stores that cannot be opened; each child
+  /// goes on alone with a breaker of its parent.
+  func forkWhileAlone(_ words: [String]) throws -> String {
+    let isOver = Flag()
+    let threads = Threads()
+    @Sendable func alone() throws -> Breaker {
+      let options = StoreOptions(observer: { _ in })
+      return try SharedStore(path: "/proc/self/none/breakers.db", options: options).breaker("other")
+    }
+    let breaker = try alone()
+    for _ in 0..<9 { try breaker.run {} }
+    for _ in 0..<(Int(words[0]) ?? 0) {
+      threads.start { while !isOver.value { try? alone().run {} } }
+    }
+    var ended = 0
+    for _ in 0..<(Int(words[1]) ?? 0) {
+      let child = ts_fork()
+      if child == 0 {
+        ts_limit(20)
+        let isDone = (try? breaker.run {}) != nil
+        _exit(isDone ? 0 : 1)
+      }
+      if Self.wait(for: child) == 0 { ended += 1 }
+    }
+    isOver.set()
+    threads.join()
+    return "children \(ended)"
+  }
+
   /// `fork-examining FORKS`: forks while a thread examines the store; each child counts the files
   /// of the store that it has open.
   func forkWhileExamining(_ words: [String]) throws -> String {

@@ -109,6 +109,7 @@ final class Worker {
     "limit-storm": { worker, words in try worker.stormLimit(words) },
     "slot-storm": { worker, words in try worker.stormSlots(words) },
     "fork": { worker, words in try worker.fork(words) },
+    "fork-alone": { worker, words in try worker.forkWhileAlone(words) },
     "fork-churn": { worker, words in try worker.forkWhileChurning(words) },
     "fork-examining": { worker, words in try worker.forkWhileExamining(words) },
     "fork-timing": { worker, words in worker.forkWhileTiming(words) },

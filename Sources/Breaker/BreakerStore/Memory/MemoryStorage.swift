@@ -36,9 +36,16 @@ internal import CHost
     unsafe counter.initialize(to: 1)
   }
 
-  deinit {
-    if let unused = database.withLock({ $0 }) { databases.giveBack(unused) }
-    unsafe counter.deallocate()
+  deinit { unsafe counter.deallocate() }
+
+  /// Gives the database back; the owner calls it at its end, while forks still wait for the lock of this storage.
+  ///
+  /// Later a fork could find a lock of SQLite held, and its child would wait for that forever.
+  package func end() {
+    database.withLock { database in
+      if let unused = database { databases.giveBack(unused) }
+      database = nil
+    }
   }
 
   package var fingerprint: UnsafePointer<UInt64> { unsafe UnsafePointer(counter) }
@@ -279,6 +286,8 @@ extension MemoryStorage {
 
   /// Forgets every breaker but those of some names.
   package func clear(keeping names: [String]) {
+    // SQLite would keep the memory of rows that were deleted.
+    guard !names.isEmpty else { return database.withLock { $0 = nil } }
     let kept = Set(names.map { NameBytes($0) })
     forget { transaction throws(StoreError) in
       for one in try transaction.list(beginningWith: "", in: nil)

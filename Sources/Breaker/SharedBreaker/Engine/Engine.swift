@@ -72,6 +72,7 @@ public import Synchronization
 
   deinit {
     close()
+    local.end()
     unsafe forkGuard?.end()
   }
 
