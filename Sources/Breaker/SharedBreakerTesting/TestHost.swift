@@ -3,7 +3,7 @@ public import SharedBreaker
 
 /// A host in memory for tests: a clock that you move, and one store that its processes share.
 ///
-/// Nothing is written to a disk and nothing waits, so you can test a policy in microseconds:
+/// Nothing is written to a disk and nothing waits, so a test of a policy takes less than a millisecond:
 ///
 /// ```swift
 /// let host = TestHost()

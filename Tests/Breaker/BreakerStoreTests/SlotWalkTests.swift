@@ -220,7 +220,8 @@ private final class WalkedHost {
 
   init(_ kind: StorageKind) throws {
     stage = kind == .file ? try SlotStage() : nil
-    memory = SlotMemory { [dead] process in dead.withLock { $0.contains(process) } }
+    memory = SlotMemory(
+      judge: OwnerJudge { [dead] process in dead.withLock { $0.contains(process) } })
   }
 
   /// The slots as another process uses them.

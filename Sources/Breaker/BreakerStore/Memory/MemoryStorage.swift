@@ -31,7 +31,7 @@ internal import CHost
     self.program = program
     self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
     judge = OwnerJudge(isGone: isGone)
-    slotMemory = SlotMemory(isGone: isGone)
+    slotMemory = SlotMemory(judge: judge)
     unsafe counter = .allocate(capacity: 1)
     unsafe counter.initialize(to: 1)
   }

@@ -37,7 +37,7 @@ final class SlotMemory: Sendable {
     let process: ProcessIdentity
   }
 
-  init(isGone: @escaping @Sendable (ProcessIdentity) -> Bool) { judge = OwnerJudge(isGone: isGone) }
+  init(judge: OwnerJudge) { self.judge = judge }
 
   /// The slots of a breaker as one process uses them; nil if the system has no memory left for them.
   func block(of breaker: Key, as process: ProcessIdentity) -> SlotBlock? {
