@@ -1,6 +1,8 @@
-import SharedBreaker
+import BreakerStore
 import TestSupport
 import Testing
+
+@testable import SharedBreaker
 
 @Suite struct WithoutStoreTests {
   private struct Boom: Error {}
@@ -29,5 +31,30 @@ import Testing
     #expect(store.health != .connected)
     #expect(try api.run { 42 } == 42)
     withExtendedLifetime(writer) {}
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a process has a database in memory only while it is without its store`() throws {
+    let stage = try Stage()
+    var options = StoreOptions(clock: stage.clock.clock)
+    options.lockTimeout = .milliseconds(5)
+    let store = SharedStore(path: stage.store, options: options)
+    let api = try store.breaker("api", policy: BreakerPolicy(maxFailures: 2, openFor: .seconds(60)))
+    try api.run {}
+    fail(api)
+    try api.trip(reason: "an outage")
+    fail(api)
+    try api.reset()
+    #expect(api.snapshot().totals.failures == 1)
+    #expect(store.engine.local.isUnused)
+    do {
+      let writer = try Holder(stage.store, "BEGIN IMMEDIATE")
+      fail(api)
+      #expect(store.health != .connected && !store.engine.local.isUnused)
+      withExtendedLifetime(writer) {}
+    }
+    stage.clock.advance(by: .seconds(2))
+    try api.run {}
+    #expect(store.health == .connected && store.engine.local.isUnused)
   }
 }

@@ -237,6 +237,9 @@ extension MemoryStorage {
 
 /// Going on without a store.
 extension MemoryStorage {
+  /// Whether there is no database, and so nothing in it.
+  package var isUnused: Bool { database.withLock { $0 == nil } }
+
   /// The breaker of that name; nil if there is none.
   package func find(_ name: String) -> StoredBreaker? {
     database.withLock { database in
@@ -256,8 +259,7 @@ extension MemoryStorage {
   package func transact<Answer>(
     _ name: String, beginningAs known: StoredBreaker?, _ body: (inout BreakerDraft) -> Answer
   ) -> Transacted<Answer>? {
-    // Nothing is there before the first use.
-    if known == nil, database.withLock({ $0 == nil }) { return nil }
+    if known == nil, isUnused { return nil }
     var answer: Answer?
     do throws(StoreError) {
       let (taken, _) = try commit(as: user) { transaction throws(StoreError) -> TakenStep? in
