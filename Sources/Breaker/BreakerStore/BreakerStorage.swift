@@ -1,4 +1,4 @@
-package import BreakerCore
+@_spi(Relay) package import BreakerCore
 
 /// Where breakers are kept: one transaction at a time, each of them whole or not at all.
 ///

@@ -1,4 +1,4 @@
-internal import BreakerCore
+@_spi(Relay) internal import BreakerCore
 internal import BreakerStore
 
 /// One breaker, which all processes of the host share by its name.

@@ -1,5 +1,5 @@
 public import JSONText
-public import SharedBreaker
+@_spi(Relay) public import SharedBreaker
 
 /// Which hosts of a fleet have carried out the latest commands to a breaker, as a relay knows it.
 ///

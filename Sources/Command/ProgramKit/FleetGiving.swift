@@ -1,5 +1,5 @@
 public import JSONText
-public import SharedBreaker
+@_spi(Relay) public import SharedBreaker
 
 /// A command to a fleet that a program is about to give.
 ///
@@ -16,7 +16,7 @@ public struct FleetGiving: Sendable, Hashable {
   public var names: [String]
 
   /// Describes a command that is about to be given.
-  public init(_ action: FleetCommand.Action, reason: String?, to names: [String]) {
+  @_spi(Relay) public init(_ action: FleetCommand.Action, reason: String?, to names: [String]) {
     self.init(deed: Self.deed(action), reason: reason, names: names)
   }
 
@@ -30,7 +30,7 @@ public struct FleetGiving: Sendable, Hashable {
   public static let roomForNames = 32_768
 
   /// Whether a command that was given is one of those that were announced.
-  public func announces(_ command: FleetCommand) -> Bool {
+  @_spi(Relay) public func announces(_ command: FleetCommand) -> Bool {
     guard deed == Self.deed(command.action) else { return false }
     guard let kept = command.reason, let reason else { return command.reason == reason }
     // A store keeps only so much of a reason.
@@ -42,7 +42,7 @@ public struct FleetGiving: Sendable, Hashable {
   }
 
   /// An action as members of an object.
-  public static func members(of action: FleetCommand.Action) -> [JSONValue.Member] {
+  @_spi(Relay) public static func members(of action: FleetCommand.Action) -> [JSONValue.Member] {
     switch action {
     case .trip(let time):
       return [.init("action", .string("trip")), .init("for_ms", JSONValue(milliseconds: time))]

@@ -1,5 +1,5 @@
 public import JSONText
-public import SharedBreaker
+@_spi(Relay) public import SharedBreaker
 
 /// A relay's knowledge of its fleet; `cbrelay` writes it to its socket, where `cbctl` reads it.
 public struct RelayStatus: Sendable, Hashable {

@@ -1,4 +1,4 @@
-internal import SharedBreaker
+@_spi(Relay) internal import SharedBreaker
 
 /// How often hosts beat, and when a host counts as gone.
 package enum BeatPace {

@@ -1,6 +1,6 @@
 internal import Glibc
-internal import ProgramKit
-internal import SharedBreaker
+@_spi(Relay) internal import ProgramKit
+@_spi(Relay) internal import SharedBreaker
 
 /// The fleet's server as a relay uses it: every query and every change of the protocol.
 final class FleetServer {

@@ -1,4 +1,4 @@
-internal import SharedBreaker
+@_spi(Relay) internal import SharedBreaker
 
 /// Showing that the host is alive.
 extension FleetSession {

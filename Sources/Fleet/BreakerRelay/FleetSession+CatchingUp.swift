@@ -1,4 +1,4 @@
-internal import SharedBreaker
+@_spi(Relay) internal import SharedBreaker
 
 /// Catching up at the beginning of a session.
 extension FleetSession {

@@ -1,4 +1,4 @@
-internal import SharedBreaker
+@_spi(Relay) internal import SharedBreaker
 
 /// Hearing other hosts.
 extension FleetSession {

@@ -1,4 +1,4 @@
-internal import SharedBreaker
+@_spi(Relay) internal import SharedBreaker
 
 /// One connection of a host to its fleet, from catching up until something fails.
 ///

@@ -1,5 +1,5 @@
 internal import Glibc
-internal import SharedBreaker
+@_spi(Relay) internal import SharedBreaker
 
 /// The stream of a fleet's messages, on a connection of its own.
 final class FleetStream {

@@ -1,6 +1,6 @@
 internal import Glibc
-internal import ProgramKit
-package import SharedBreaker
+@_spi(Relay) internal import ProgramKit
+@_spi(Relay) package import SharedBreaker
 internal import Synchronization
 
 /// A host's relay, which claims the store, connects to the fleet, and starts over after each failure.

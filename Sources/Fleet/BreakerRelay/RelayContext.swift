@@ -1,5 +1,5 @@
-internal import ProgramKit
-package import SharedBreaker
+@_spi(Relay) internal import ProgramKit
+@_spi(Relay) package import SharedBreaker
 internal import Synchronization
 
 /// The parts of a relay that all others work with.

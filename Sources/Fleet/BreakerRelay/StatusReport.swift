@@ -1,6 +1,6 @@
 internal import JSONText
-internal import ProgramKit
-internal import SharedBreaker
+@_spi(Relay) internal import ProgramKit
+@_spi(Relay) internal import SharedBreaker
 
 /// Makes the answer to a question about a relay's status.
 struct StatusReport {

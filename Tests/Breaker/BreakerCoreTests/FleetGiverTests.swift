@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BreakerCore
+@_spi(Relay) @testable import BreakerCore
 
 /// How hosts name the giver of a command.
 @Suite struct FleetGiverTests {

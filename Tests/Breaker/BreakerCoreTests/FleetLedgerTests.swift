@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BreakerCore
+@_spi(Relay) @testable import BreakerCore
 
 /// How hosts agree on which of two commands is the later one.
 @Suite struct FleetLedgerTests {

@@ -1,4 +1,4 @@
-@testable import BreakerCore
+@_spi(Relay) @testable import BreakerCore
 import Testing
 
 /// Commands that were given on another host.

@@ -1,4 +1,4 @@
-import BreakerCore
+@_spi(Relay) import BreakerCore
 import TestSupport
 import Testing
 

@@ -1,5 +1,5 @@
 import Glibc
-import SharedBreaker
+@_spi(Relay) import SharedBreaker
 import TestSupport
 import Testing
 

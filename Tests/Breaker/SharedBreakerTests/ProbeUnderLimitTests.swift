@@ -1,6 +1,6 @@
-import BreakerCore
+@_spi(Relay) import BreakerCore
 import Glibc
-import SharedBreaker
+@_spi(Relay) import SharedBreaker
 import TestSupport
 import Testing
 

@@ -1,5 +1,5 @@
 import BreakerStore
-import SharedBreaker
+@_spi(Relay) import SharedBreaker
 import TestSupport
 import Testing
 

@@ -1,4 +1,4 @@
-import SharedBreaker
+@_spi(Relay) import SharedBreaker
 import Testing
 
 @testable import ControlKit

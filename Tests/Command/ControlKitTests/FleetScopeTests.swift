@@ -1,5 +1,5 @@
-import ProgramKit
-import SharedBreaker
+@_spi(Relay) import ProgramKit
+@_spi(Relay) import SharedBreaker
 import TestSupport
 import Testing
 

@@ -1,7 +1,7 @@
 import Glibc
 import JSONText
-import ProgramKit
-import SharedBreaker
+@_spi(Relay) import ProgramKit
+@_spi(Relay) import SharedBreaker
 import TestSupport
 import Testing
 

@@ -1,4 +1,4 @@
-import SharedBreaker
+@_spi(Relay) import SharedBreaker
 import TestSupport
 
 /// Acts of a process as the relay of its store, or for a whole fleet.

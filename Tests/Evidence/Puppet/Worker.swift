@@ -1,6 +1,6 @@
 import BreakerStore
 import Glibc
-import SharedBreaker
+@_spi(Relay) import SharedBreaker
 import TestSupport
 
 /// A process that uses breakers as an application does.

@@ -1,6 +1,6 @@
 import BreakerRelay
-import ProgramKit
-import SharedBreaker
+@_spi(Relay) import ProgramKit
+@_spi(Relay) import SharedBreaker
 import TestSupport
 import Testing
 

@@ -1,7 +1,7 @@
 import BreakerRelay
 import Glibc
-import ProgramKit
-import SharedBreaker
+@_spi(Relay) import ProgramKit
+@_spi(Relay) import SharedBreaker
 import TestSupport
 import Testing
 

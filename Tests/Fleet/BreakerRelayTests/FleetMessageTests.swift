@@ -1,5 +1,5 @@
 import BreakerRelay
-import SharedBreaker
+@_spi(Relay) import SharedBreaker
 import Testing
 
 /// Messages in the stream.

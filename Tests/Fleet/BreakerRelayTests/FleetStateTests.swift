@@ -1,5 +1,5 @@
 import BreakerRelay
-import SharedBreaker
+@_spi(Relay) import SharedBreaker
 import Testing
 
 /// The state on the server, and a host's conclusions from it after a disconnection.

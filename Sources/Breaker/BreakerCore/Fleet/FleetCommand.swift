@@ -1,12 +1,12 @@
 /// An operator's command to a breaker of every host of a fleet.
-public struct FleetCommand: Sendable, Hashable {
+@_spi(Relay) public struct FleetCommand: Sendable, Hashable {
   /// The effect of the command.
   ///
   /// A later version may add cases, so end a `switch` over an action with `default`.
   #if hasAttribute(nonexhaustive)
     @nonexhaustive
   #endif
-  public enum Action: Sendable, Hashable {
+  @_spi(Relay) public enum Action: Sendable, Hashable {
     /// Opens the breaker, for a time or for as long as its policy says.
     case trip(for: Duration?)
 
@@ -21,43 +21,43 @@ public struct FleetCommand: Sendable, Hashable {
   }
 
   /// The name of the breaker.
-  public var name: String
+  @_spi(Relay) public var name: String
 
   /// The effect of the command.
-  public var action: Action
+  @_spi(Relay) public var action: Action
 
   /// Why, for the history; nil if no reason was given.
-  public var reason: String?
+  @_spi(Relay) public var reason: String?
 
   /// Its author, according to the program that gave it: `worker (pid 4711)` or `deploy, via cbctl`.
-  public var author: String
+  @_spi(Relay) public var author: String
 
   /// The user whom the relay of its host has seen giving it; nil if it has seen no user.
-  public var verifiedUser: String?
+  @_spi(Relay) public var verifiedUser: String?
 
   /// Whether a key of the fleet proves what that relay says of the user.
-  public var isProven: Bool
+  @_spi(Relay) public var isProven: Bool
 
   /// The host that it was given on.
-  public var host: String
+  @_spi(Relay) public var host: String
 
   /// The number that orders the commands of a fleet.
   ///
   /// It is the time in milliseconds since 1970 on the clock of the host, but higher than every stamp
   /// that the host had seen. If two commands have the same stamp, the one from the host with the
   /// greater name is the later one.
-  public var stamp: Int64
+  @_spi(Relay) public var stamp: Int64
 
   /// How long ago it was given.
-  public var age: Duration
+  @_spi(Relay) public var age: Duration
 
   /// The proofs that the relay of its host has told it, by aspect; empty in a fleet without a key.
   ///
   /// Relays make these texts and check them. A host keeps them, so that it can pass the command on.
-  public var seals: [String: String]
+  @_spi(Relay) public var seals: [String: String]
 
   /// Describes a command.
-  public init(
+  @_spi(Relay) public init(
     name: String, action: Action, reason: String? = nil, author: String, host: String,
     stamp: Int64, age: Duration, seals: [String: String] = [:], verifiedUser: String? = nil,
     isProven: Bool = false
@@ -75,20 +75,20 @@ public struct FleetCommand: Sendable, Hashable {
   }
 
   /// The giver of the command, and how far it is verified.
-  public var giver: FleetGiver {
+  @_spi(Relay) public var giver: FleetGiver {
     FleetGiver(said: author, verifiedUser: verifiedUser, isProven: isProven, host: host)
   }
 
   /// The highest stamp that a command may have.
   ///
   /// Programs in other languages read stamps as numbers, which are exact up to here.
-  public static let highestStamp: Int64 = 1 << 53
+  @_spi(Relay) public static let highestStamp: Int64 = 1 << 53
 
   /// The command divided by aspects of the breaker, with one command for each.
   ///
   /// The aspects are `state`, `mode`, and `policy:` with a key of the policy. A command about one
   /// aspect is overtaken only by a later one about the same aspect.
-  public var byAspect: [String: FleetCommand] {
+  @_spi(Relay) public var byAspect: [String: FleetCommand] {
     var commands: [String: FleetCommand] = [:]
     for aspect in action.aspects {
       var command = self
@@ -103,7 +103,7 @@ public struct FleetCommand: Sendable, Hashable {
 /// Decisions that every host of a fleet makes alike.
 extension FleetCommand {
   /// Whether a command is later than another one; all hosts give the same answer.
-  public func isLater(than other: FleetCommand) -> Bool {
+  @_spi(Relay) public func isLater(than other: FleetCommand) -> Bool {
     if stamp != other.stamp { return stamp > other.stamp }
     return other.host.utf8.lexicographicallyPrecedes(host.utf8)
   }
@@ -115,7 +115,7 @@ extension FleetCommand {
   ///
   /// Hosts remember a trip or a reset for thirty days, and a longer trip for as long as it lasts.
   /// They never forget a mode or a value of a policy.
-  public var isForgotten: Bool {
+  @_spi(Relay) public var isForgotten: Bool {
     let age = age.inNanoseconds
     return switch action {
     case .trip(let time): age > max(Self.memory, time?.inNanoseconds ?? 0)
@@ -126,18 +126,18 @@ extension FleetCommand {
 }
 
 /// How far a relay has read the stream of its fleet.
-public struct FleetPosition: Sendable, Hashable {
+@_spi(Relay) public struct FleetPosition: Sendable, Hashable {
   /// Identifies the stream; a stream that starts from scratch has a different epoch.
-  public var epoch: String
+  @_spi(Relay) public var epoch: String
 
   /// The number of the latest entry that was read.
-  public var number: Int64
+  @_spi(Relay) public var number: Int64
 
   /// The name that the stream gives to that entry.
-  public var entry: String
+  @_spi(Relay) public var entry: String
 
   /// Describes a position.
-  public init(epoch: String, number: Int64, entry: String) {
+  @_spi(Relay) public init(epoch: String, number: Int64, entry: String) {
     self.epoch = epoch
     self.number = number
     self.entry = entry
@@ -150,7 +150,7 @@ public struct FleetPosition: Sendable, Hashable {
 #if hasAttribute(nonexhaustive)
   @nonexhaustive
 #endif
-public enum FleetNews: Sendable, Hashable {
+@_spi(Relay) public enum FleetNews: Sendable, Hashable {
   /// A command has just been given.
   case command(FleetCommand)
 
@@ -172,7 +172,7 @@ public enum FleetNews: Sendable, Hashable {
 #if hasAttribute(nonexhaustive)
   @nonexhaustive
 #endif
-public enum FleetVerdict: Sendable, Hashable {
+@_spi(Relay) public enum FleetVerdict: Sendable, Hashable {
   /// The breaker was changed.
   case applied
 

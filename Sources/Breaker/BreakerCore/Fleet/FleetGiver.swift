@@ -18,7 +18,9 @@ public struct FleetGiver: Sendable, Hashable {
   public var host: String
 
   /// Describes a giver; without a verified user there is nothing to prove.
-  public init(said: String, verifiedUser: String? = nil, isProven: Bool = false, host: String) {
+  @_spi(Relay) public init(
+    said: String, verifiedUser: String? = nil, isProven: Bool = false, host: String
+  ) {
     self.said = OutsideText.cut(said, to: OutsideText.longestName)
     self.verifiedUser = verifiedUser.map { OutsideText.cut($0, to: OutsideText.longestName) }
     self.isProven = isProven && verifiedUser != nil

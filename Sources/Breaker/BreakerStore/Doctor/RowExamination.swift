@@ -1,4 +1,4 @@
-internal import BreakerCore
+@_spi(Relay) internal import BreakerCore
 
 /// Checks whether the rows hold only what the library writes.
 struct RowExamination {

@@ -1,4 +1,4 @@
-internal import BreakerCore
+@_spi(Relay) internal import BreakerCore
 internal import Glibc
 
 /// The breakers of a damaged store that can still be read.

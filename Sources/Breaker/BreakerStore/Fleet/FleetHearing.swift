@@ -1,4 +1,4 @@
-internal import BreakerCore
+@_spi(Relay) internal import BreakerCore
 
 /// The commands of a fleet.
 extension WriteTransaction {

@@ -1,4 +1,4 @@
-package import BreakerCore
+@_spi(Relay) package import BreakerCore
 
 /// A store's knowledge of the fleet that its host belongs to.
 package struct StoredFleet: Sendable, Hashable {

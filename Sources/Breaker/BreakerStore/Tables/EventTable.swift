@@ -1,4 +1,4 @@
-internal import BreakerCore
+@_spi(Relay) internal import BreakerCore
 
 /// How many events are kept; they are in the order in which they were recorded.
 enum EventTable {

@@ -1,4 +1,4 @@
-internal import BreakerCore
+@_spi(Relay) internal import BreakerCore
 
 /// Reads a store's knowledge of its fleet.
 extension ReadTransaction {

@@ -1,4 +1,4 @@
-package import BreakerCore
+@_spi(Relay) package import BreakerCore
 
 /// A breaker in the middle of a step: it applies rules of the core, and keeps their events.
 package struct BreakerDraft {

@@ -1,4 +1,4 @@
-internal import BreakerCore
+@_spi(Relay) internal import BreakerCore
 internal import BreakerStore
 internal import Synchronization
 

@@ -1,4 +1,4 @@
-internal import BreakerCore
+@_spi(Relay) internal import BreakerCore
 internal import BreakerStore
 
 /// The right of one process to be the relay of a store, for as long as it is kept.
@@ -7,17 +7,17 @@ internal import BreakerStore
 /// other hosts into the store. `cbrelay` is a relay that uses Redis. No transaction of a relay is long,
 /// and none writes anything if nothing changes. A method that has much to write takes several, and
 /// lets other processes write in between.
-public final class RelayClaim: Sendable {
+@_spi(Relay) public final class RelayClaim: Sendable {
   /// A command that was given on this host and that the other hosts do not know yet.
-  public struct Pending: Sendable, Hashable {
+  @_spi(Relay) public struct Pending: Sendable, Hashable {
     /// The number that orders the commands of the host.
-    public let id: Int64
+    @_spi(Relay) public let id: Int64
 
     /// The command.
-    public let command: FleetCommand
+    @_spi(Relay) public let command: FleetCommand
 
     /// Why it cannot go out for now, as the relay has noted it; nil as long as nothing is known.
-    public let refusal: String?
+    @_spi(Relay) public let refusal: String?
   }
 
   private let engine: Engine
@@ -42,7 +42,7 @@ public final class RelayClaim: Sendable {
   /// - Parameter limit: At most this many.
   /// - Returns: The commands, oldest first.
   /// - Throws: `StoreError` if the store cannot be read.
-  public func pendingCommands(limit: Int = 100) throws(StoreError) -> [Pending] {
+  @_spi(Relay) public func pendingCommands(limit: Int = 100) throws(StoreError) -> [Pending] {
     let now = engine.clock.moment
     return try engine.storage.pendingOrders(limit: limit).map {
       Pending(id: $0.id, command: $0.order.command(at: now), refusal: $0.refusal)
@@ -59,7 +59,7 @@ public final class RelayClaim: Sendable {
   ///   - refusals: The commands that cannot go out for now, each with the reason; nil if that is over.
   /// - Throws: `StoreError` if the store cannot be written. Then the commands stay pending, and
   ///   telling them again does no harm.
-  public func published(
+  @_spi(Relay) public func published(
     _ ids: [Int64], refusing refusals: [Int64: String?] = [:]
   ) throws(StoreError) {
     var request = request
@@ -74,7 +74,7 @@ public final class RelayClaim: Sendable {
   /// have overruled one of them by a command that is withdrawn now.
   ///
   /// - Throws: `StoreError` if the store cannot be read.
-  public func withdrawals() throws(StoreError) -> Int64 {
+  @_spi(Relay) public func withdrawals() throws(StoreError) -> Int64 {
     try engine.storage.fleet()?.withdrawals ?? 0
   }
 
@@ -82,7 +82,7 @@ public final class RelayClaim: Sendable {
   /// they set do not fit the policies here; each is about one aspect.
   ///
   /// - Throws: `StoreError` if the store cannot be read.
-  public func unfollowedCommands() throws(StoreError) -> [FleetCommand] {
+  @_spi(Relay) public func unfollowedCommands() throws(StoreError) -> [FleetCommand] {
     let now = engine.clock.moment
     return try engine.storage.unfollowedOrders().map { $0.command(at: now) }
   }
@@ -101,7 +101,7 @@ public final class RelayClaim: Sendable {
   /// - Throws: `StoreError` if the store cannot be written, or belongs to another fleet. Some of the
   ///   news may have been applied then, and the position has not changed. Applying the same news again
   ///   does the rest.
-  public func apply(
+  @_spi(Relay) public func apply(
     _ news: [FleetNews], position: FleetPosition?
   ) throws(StoreError) -> [FleetVerdict] {
     try apply(news, position: position, turn: FleetRequest.usualTurn)
@@ -129,7 +129,7 @@ public final class RelayClaim: Sendable {
   /// of more than thirty days ago are not among them.
   ///
   /// - Throws: `StoreError` if the store cannot be read.
-  public func commands() throws(StoreError) -> [FleetCommand] {
+  @_spi(Relay) public func commands() throws(StoreError) -> [FleetCommand] {
     let now = engine.clock.moment
     return try engine.storage.fleetOrders().map { $0.command(at: now) }
   }
@@ -139,7 +139,7 @@ public final class RelayClaim: Sendable {
   /// - Parameter stamp: The highest stamp that a command can have.
   /// - Returns: Whether it has seen a higher one.
   /// - Throws: `StoreError` if the store cannot be read.
-  public func hasStamps(above stamp: Int64) throws(StoreError) -> Bool {
+  @_spi(Relay) public func hasStamps(above stamp: Int64) throws(StoreError) -> Bool {
     try engine.storage.fleet().map { $0.stamp > stamp } ?? false
   }
 
@@ -157,7 +157,7 @@ public final class RelayClaim: Sendable {
   ///   - commands: The latest commands of the fleet, as far as the relay knows them.
   /// - Returns: Whether there were any.
   /// - Throws: `StoreError` if the store cannot be written.
-  public func correctStamps(
+  @_spi(Relay) public func correctStamps(
     above stamp: Int64, knowing commands: [FleetCommand] = []
   ) throws(StoreError) -> Bool {
     var request = request
@@ -172,7 +172,7 @@ public final class RelayClaim: Sendable {
   ///   - isConnected: Whether it does.
   ///   - problem: Why it does not, or what else is wrong; nil if nothing is wrong.
   /// - Throws: `StoreError` if the store cannot be written.
-  public func note(isConnected: Bool, problem: String?) throws(StoreError) {
+  @_spi(Relay) public func note(isConnected: Bool, problem: String?) throws(StoreError) {
     var request = request
     request.note = .init(
       isConnected: isConnected, problem: problem.map { OutsideText.cut($0) })
@@ -180,7 +180,7 @@ public final class RelayClaim: Sendable {
   }
 
   /// Gives the right back; the same happens when the claim goes away or the process ends.
-  public func release() { hold.release() }
+  @_spi(Relay) public func release() { hold.release() }
 
   private var request: FleetRequest { FleetRequest(fleet: fleet, host: host) }
 

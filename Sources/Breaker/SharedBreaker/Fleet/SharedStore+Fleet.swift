@@ -1,4 +1,4 @@
-internal import BreakerCore
+@_spi(Relay) internal import BreakerCore
 internal import BreakerStore
 
 /// Belonging to a fleet of hosts.
@@ -21,7 +21,8 @@ extension SharedStore {
   /// - Returns: The claim; nil if another process is the relay of the store.
   /// - Throws: `StoreError` if the store cannot be written, if it belongs to another fleet, or if a
   ///   name is not valid. Names have 1 to 255 bytes of UTF-8 and no control characters.
-  public func claimRelay(fleet: String, host: String) throws(StoreError) -> RelayClaim? {
+  @_spi(Relay) public func claimRelay(fleet: String, host: String) throws(StoreError) -> RelayClaim?
+  {
     for (what, name) in [("fleet", fleet), ("host", host)] {
       guard let complaint = OutsideText.complaint(aboutName: name) else { continue }
       throw StoreError(
@@ -47,7 +48,7 @@ extension SharedStore {
   /// - Returns: Whether the store belonged to a fleet.
   /// - Throws: `StoreError` if the store cannot be written; its kind is `busy` if a relay works on
   ///   the store.
-  public func leaveFleet() throws(StoreError) -> Bool {
+  @_spi(Relay) public func leaveFleet() throws(StoreError) -> Bool {
     guard try engine.storage.fleet() != nil else { return false }
     guard let hold = try engine.storage.holdRelay() else {
       throw StoreError(
@@ -61,7 +62,8 @@ extension SharedStore {
   ///
   /// - Returns: One for each aspect of the breaker, the latest first.
   /// - Throws: `StoreError` if the store cannot be read.
-  public func fleetCommands(to name: String) throws(StoreError) -> [KnownFleetCommand] {
+  @_spi(Relay) public func fleetCommands(to name: String) throws(StoreError) -> [KnownFleetCommand]
+  {
     let now = engine.clock.moment
     let (registers, pending) = try engine.storage.fleetOrders(to: name)
     return registers.sorted { $0.order.isLater(than: $1.order) }.map { register in
@@ -77,7 +79,7 @@ extension SharedStore {
   ///
   /// - Returns: The commands that no longer wait.
   /// - Throws: `StoreError` if the store cannot be written.
-  public func withdrawCommands(to name: String) throws(StoreError) -> [FleetCommand] {
+  @_spi(Relay) public func withdrawCommands(to name: String) throws(StoreError) -> [FleetCommand] {
     let now = engine.clock.moment
     return try engine.storage.withdraw(from: name).map { $0.command(at: now) }
   }
@@ -102,7 +104,7 @@ public struct FleetStanding: Sendable, Hashable {
   public let host: String
 
   /// How far the relay has read what other hosts tell; nil if it has read nothing yet.
-  public let position: FleetPosition?
+  @_spi(Relay) public let position: FleetPosition?
 
   /// Whether a relay works on the store.
   public let isRelayRunning: Bool
@@ -140,18 +142,18 @@ public struct FleetStanding: Sendable, Hashable {
 }
 
 /// The latest command of a fleet about one aspect of a breaker, as one host knows it.
-public struct KnownFleetCommand: Sendable, Hashable {
+@_spi(Relay) public struct KnownFleetCommand: Sendable, Hashable {
   /// The aspect: `state`, `mode`, or `policy:` with a key of the policy.
-  public let aspect: String
+  @_spi(Relay) public let aspect: String
 
   /// The command, as far as it is about that aspect.
-  public let command: FleetCommand
+  @_spi(Relay) public let command: FleetCommand
 
   /// Whether this host has yet to tell it to the others.
-  public let isWaiting: Bool
+  @_spi(Relay) public let isWaiting: Bool
 
   /// Why it cannot go out for now; nil as long as nothing is known.
-  public let refusal: String?
+  @_spi(Relay) public let refusal: String?
 
   init(_ register: FleetRegister, at now: Moment, waiting: PendingOrder?) {
     aspect = register.aspect?.text ?? ""

@@ -1,6 +1,6 @@
 import BreakerDocuments
-import ProgramKit
-import SharedBreaker
+@_spi(Relay) import ProgramKit
+@_spi(Relay) import SharedBreaker
 
 extension CommandSpec {
   static let fleet = CommandSpec(

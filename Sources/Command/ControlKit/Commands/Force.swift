@@ -1,5 +1,5 @@
 import BreakerDocuments
-import SharedBreaker
+@_spi(Relay) import SharedBreaker
 
 extension CommandSpec {
   private static let modes: [BreakerMode] = [.forcedOpen, .forcedClosed, .observe, .automatic]

@@ -1,5 +1,5 @@
 import BreakerDocuments
-import SharedBreaker
+@_spi(Relay) import SharedBreaker
 
 extension CommandSpec {
   static let policy = CommandSpec(

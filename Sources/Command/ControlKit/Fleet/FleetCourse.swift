@@ -1,7 +1,7 @@
 import BreakerDocuments
 import Glibc
-import ProgramKit
-import SharedBreaker
+@_spi(Relay) import ProgramKit
+@_spi(Relay) import SharedBreaker
 
 /// A command to a whole fleet, from before it is given until it is known what has become of it.
 ///

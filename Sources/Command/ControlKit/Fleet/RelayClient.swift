@@ -1,7 +1,7 @@
 import BreakerDocuments
 import Glibc
-import ProgramKit
-import SharedBreaker
+@_spi(Relay) import ProgramKit
+@_spi(Relay) import SharedBreaker
 
 /// Asks the relay of a store what it knows, over the socket beside the store.
 struct RelayClient {

@@ -1,5 +1,5 @@
-package import ProgramKit
-package import SharedBreaker
+@_spi(Relay) package import ProgramKit
+@_spi(Relay) package import SharedBreaker
 internal import Synchronization
 
 /// The users who have announced commands to this relay over its socket.

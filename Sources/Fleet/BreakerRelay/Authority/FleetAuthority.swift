@@ -1,5 +1,5 @@
 internal import JSONText
-package import SharedBreaker
+@_spi(Relay) package import SharedBreaker
 
 /// The trust of a relay: which texts have to be signed, with which keys, and which hosts it obeys.
 package struct FleetAuthority: Sendable, Hashable {

@@ -1,6 +1,6 @@
 internal import JSONText
-internal import ProgramKit
-package import SharedBreaker
+@_spi(Relay) internal import ProgramKit
+@_spi(Relay) package import SharedBreaker
 
 /// A command as JSON text, which hosts exchange.
 package enum CommandText {

@@ -1,4 +1,4 @@
-package import SharedBreaker
+@_spi(Relay) package import SharedBreaker
 
 /// A message from one host to the others.
 package struct FleetMessage: Sendable, Hashable {

@@ -1,6 +1,6 @@
 internal import JSONText
-internal import ProgramKit
-package import SharedBreaker
+@_spi(Relay) internal import ProgramKit
+@_spi(Relay) package import SharedBreaker
 
 /// The state of a fleet on the server, read at one moment.
 package struct FleetState: Sendable {

@@ -1,4 +1,4 @@
-package import SharedBreaker
+@_spi(Relay) package import SharedBreaker
 
 /// The latest commands that a host has dealt with, by which others recognize them.
 ///

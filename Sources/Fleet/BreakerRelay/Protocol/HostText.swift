@@ -1,5 +1,5 @@
 internal import JSONText
-package import SharedBreaker
+@_spi(Relay) package import SharedBreaker
 
 /// A host's description of itself on the server, as JSON text.
 package struct HostText: Sendable, Hashable {

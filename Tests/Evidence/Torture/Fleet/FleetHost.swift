@@ -1,7 +1,7 @@
 import BreakerStore
 import Glibc
-import ProgramKit
-import SharedBreaker
+@_spi(Relay) import ProgramKit
+@_spi(Relay) import SharedBreaker
 import Synchronization
 import TestSupport
 

@@ -1,6 +1,6 @@
 import Glibc
-import ProgramKit
-import SharedBreaker
+@_spi(Relay) import ProgramKit
+@_spi(Relay) import SharedBreaker
 import TestSupport
 
 /// Some hosts with their relays and one server, while it all goes wrong.
