@@ -6,117 +6,7 @@ internal import BreakerStore
 /// The order is always the same. The fallbacks are outermost. Inside them are the retries, then the
 /// breaker, which gives each attempt its own permit, and innermost the timeout of an attempt.
 extension Breaker {
-  /// Runs work if the breaker permits it, with a classifier or fallbacks.
-  ///
-  /// ```swift
-  /// let rates = try payments.run { try client.rates() } onRejection: { _ in lastKnownRates }
-  /// ```
-  ///
-  /// - Parameters:
-  ///   - outcome: Judges errors, instead of the classifier.
-  ///   - classify: Judges errors and values.
-  ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
-  ///     policy's `probe-timeout`.
-  ///   - work: The work to run. No lock is held while it runs.
-  ///   - onRejection: The fallback if the work never ran because the breaker rejected the call; by
-  ///     default the rejection is thrown.
-  ///   - onFailure: The fallback if the work threw an error that counts as a failure; by default
-  ///     that error is thrown.
-  ///   - onFailedValue: The fallback if the work returned a value that counts as a failure; by
-  ///     default that value is returned.
-  /// - Returns: The result of the work or of a fallback.
-  /// - Throws: The error of the work or of a fallback, or `BreakerError.rejected` if the work never
-  ///   ran. If the store cannot be used and ``StoreFailureAction/throw`` is set,
-  ///   `BreakerError.store`, which no fallback replaces.
-  public func run<Value>(
-    outcome: ErrorJudge? = nil,
-    classify: Classifier<Value> = .usual,
-    probeTimeout: Duration? = nil,
-    _ work: () throws -> Value,
-    onRejection: (Rejection) throws -> Value = { throw unmet($0) },
-    onFailure: (any Error) throws -> Value = { throw $0 },
-    onFailedValue: (Value) throws -> Value = { $0 }
-  ) throws -> Value {
-    try run(
-      in: CallCourse(self, .never, probeTimeout: probeTimeout), classify.with(outcome), work,
-      onRejection, onFailure, onFailedValue)
-  }
-
-  /// Runs work if the breaker permits it, and tries again as the retry policy says.
-  ///
-  /// ```swift
-  /// let rates = try payments.run(retry: .fixed(attempts: 3, delay: .seconds(1))) {
-  ///   try client.rates()
-  /// } onRejection: { _ in
-  ///   lastKnownRates
-  /// }
-  /// ```
-  ///
-  /// The thread is blocked between two attempts, so a task cannot call this: there the same call
-  /// with `await` suspends the task. If the breaker permits the first attempt and rejects a later
-  /// one, the call throws the error of the last attempt that was made.
-  ///
-  /// - Parameters:
-  ///   - retry: How often to try, and how long to wait between two attempts.
-  ///   - outcome: Judges errors, instead of the classifier.
-  ///   - classify: Judges errors and values.
-  ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than the
-  ///     policy's `probe-timeout`.
-  ///   - work: The work to run. No lock is held while it runs.
-  ///   - onRejection: The fallback if the work never ran because the breaker rejected the call; by
-  ///     default the rejection is thrown.
-  ///   - onFailure: The fallback if the last attempt threw an error that counts as a failure; by
-  ///     default that error is thrown.
-  ///   - onFailedValue: The fallback if the last attempt returned a value that counts as a failure;
-  ///     by default that value is returned.
-  /// - Returns: The result of the work or of a fallback.
-  /// - Throws: The error of the last attempt or of a fallback, or `BreakerError.rejected` if the
-  ///   work never ran. If the store cannot be used and ``StoreFailureAction/throw`` is set,
-  ///   `BreakerError.store`, which no fallback replaces.
-  @available(*, noasync, message: "It would block one of Swift's threads: write 'try await'.")
-  public func run<Value>(
-    retry: RetryPolicy,
-    outcome: ErrorJudge? = nil,
-    classify: Classifier<Value> = .usual,
-    probeTimeout: Duration? = nil,
-    _ work: () throws -> Value,
-    onRejection: (Rejection) throws -> Value = { throw unmet($0) },
-    onFailure: (any Error) throws -> Value = { throw $0 },
-    onFailedValue: (Value) throws -> Value = { $0 }
-  ) throws -> Value {
-    try run(
-      in: CallCourse(self, retry, probeTimeout: probeTimeout), classify.with(outcome), work,
-      onRejection, onFailure, onFailedValue)
-  }
-
-  /// Runs work in a task if the breaker permits it, and tries again as the retry policy says.
-  ///
-  /// ```swift
-  /// let rates = try await payments.run(retry: .fixed(attempts: 3, delay: .seconds(1))) {
-  ///   try cache.rates()
-  /// }
-  /// ```
-  ///
-  /// The work is synchronous, but no thread is blocked between two attempts or until the call's turn:
-  /// the task is suspended. Everything else, including the parameters, is as for asynchronous work.
-  public nonisolated(nonsending) func run<Value>(
-    retry: RetryPolicy = .never,
-    outcome: ErrorJudge? = nil,
-    classify: Classifier<Value> = .usual,
-    probeTimeout: Duration? = nil,
-    _ work: () throws -> Value,
-    onRejection: (Rejection) throws -> Value = { throw unmet($0) },
-    onFailure: (any Error) throws -> Value = { throw $0 },
-    onFailedValue: (Value) throws -> Value = { $0 }
-  ) async throws -> Value {
-    // The work is asynchronous here, or this would call itself.
-    try await run(
-      retry: retry, classify: classify.with(outcome), probeTimeout: probeTimeout,
-      { () async throws -> Value in try work() },
-      onRejection: onRejection, onFailure: onFailure, onFailedValue: onFailedValue)
-  }
-
-  /// Runs asynchronous work if the breaker permits it, and tries again as the retry policy says.
+  /// Runs work with options if the breaker permits it: with retries, a classifier, or fallbacks.
   ///
   /// ```swift
   /// let rates = try await payments.run(retry: .fixed(attempts: 3, delay: .seconds(1))) {
@@ -149,6 +39,7 @@ extension Breaker {
   ///   never ran, or `CancellationError` if the caller is cancelled between two attempts, also
   ///   while it waits for its turn. If the store cannot be used and ``StoreFailureAction/throw`` is
   ///   set, `BreakerError.store`. No fallback replaces either of these.
+  @discardableResult
   public nonisolated(nonsending) func run<Value>(
     retry: RetryPolicy = .never,
     outcome: ErrorJudge? = nil,
@@ -187,12 +78,56 @@ extension Breaker {
     }
   }
 
-  private func run<Value>(
-    in begun: CallCourse, _ classify: Classifier<Value>, _ work: () throws -> Value,
-    _ onRejection: (Rejection) throws -> Value, _ onFailure: (any Error) throws -> Value,
-    _ onFailedValue: (Value) throws -> Value
+  /// Runs synchronous work in a task with options.
+  ///
+  /// ```swift
+  /// let rates = try await payments.run(retry: .fixed(attempts: 3, delay: .seconds(1))) {
+  ///   try cache.rates()
+  /// }
+  /// ```
+  ///
+  /// No thread is blocked between two attempts or until the call's turn: the task is suspended. Everything, including
+  /// the parameters, is as for asynchronous work.
+  @discardableResult
+  public nonisolated(nonsending) func run<Value>(
+    retry: RetryPolicy = .never,
+    outcome: ErrorJudge? = nil,
+    classify: Classifier<Value> = .usual,
+    probeTimeout: Duration? = nil,
+    _ work: () throws -> Value,
+    onRejection: (Rejection) throws -> Value = { throw unmet($0) },
+    onFailure: (any Error) throws -> Value = { throw $0 },
+    onFailedValue: (Value) throws -> Value = { $0 }
+  ) async throws -> Value {
+    // The work is asynchronous here, or this would call itself.
+    try await run(
+      retry: retry, outcome: outcome, classify: classify, probeTimeout: probeTimeout,
+      { () async throws -> Value in try work() },
+      onRejection: onRejection, onFailure: onFailure, onFailedValue: onFailedValue)
+  }
+
+  /// Runs work outside of a task with options.
+  ///
+  /// ```swift
+  /// let rates = try payments.run { try client.rates() } onRejection: { _ in lastKnownRates }
+  /// ```
+  ///
+  /// The thread is blocked between two attempts, so a task cannot call this. Everything else, including the parameters,
+  /// is as in a task.
+  @available(*, noasync, message: "It would block one of Swift's threads: write 'try await'.")
+  @discardableResult
+  public func run<Value>(
+    retry: RetryPolicy = .never,
+    outcome: ErrorJudge? = nil,
+    classify: Classifier<Value> = .usual,
+    probeTimeout: Duration? = nil,
+    _ work: () throws -> Value,
+    onRejection: (Rejection) throws -> Value = { throw unmet($0) },
+    onFailure: (any Error) throws -> Value = { throw $0 },
+    onFailedValue: (Value) throws -> Value = { $0 }
   ) throws -> Value {
-    var course = begun
+    let classify = classify.with(outcome)
+    var course = CallCourse(self, retry, probeTimeout: probeTimeout)
     var ticket: Ticket
     do throws(BreakerError) { ticket = try course.begin() } catch {
       // No fallback is meant for any other error.

@@ -2,6 +2,12 @@ internal import BreakerCore
 internal import BreakerStore
 
 /// Running work behind a breaker.
+///
+/// There is one `run` for code outside of tasks, and there are two for tasks. Swift prefers the one whose work is
+/// synchronous where the work is, so that no task sleeps on a thread that the calls ahead of it may need to end.
+///
+/// Each has a twin for work that returns nothing. With it, `{ try breaker.run { usleep(1) } }` may stand where nothing
+/// is to be returned: otherwise Swift could not tell whether the work or the closure around it ignores the result.
 extension Breaker {
   /// Runs work if the breaker permits it, and reports to the breaker how it went.
   ///
@@ -23,8 +29,72 @@ extension Breaker {
   /// - Returns: The result of the work.
   /// - Throws: The error of the work, or `BreakerError.rejected` if the breaker rejected the call.
   ///   If the store cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`.
+  @discardableResult
   @inlinable public func run<Result>(
     outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Result
+  ) throws -> Result {
+    try perform(outcome: outcome, work)
+  }
+
+  /// Runs work that returns nothing; everything is as for work that returns a value.
+  @inlinable public func run(
+    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Void
+  ) throws {
+    try perform(outcome: outcome, work)
+  }
+
+  /// Runs asynchronous work if the breaker permits it, and reports to the breaker how it went.
+  ///
+  /// ```swift
+  /// let receipt = try await payments.run { try await client.charge(order) }
+  /// ```
+  ///
+  /// The work runs where its caller runs: an actor stays on its own executor. A call that waits for its turn under
+  /// `max-concurrent` suspends the task, and a cancellation ends that wait at once. A call that has to write blocks its
+  /// thread while it waits for other processes. Everything else, including the parameters, is as outside of a task.
+  @discardableResult
+  @inlinable public nonisolated(nonsending) func run<Result>(
+    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome,
+    _ work: nonisolated(nonsending) () async throws -> Result
+  ) async throws -> Result {
+    try await perform(outcome: outcome, work)
+  }
+
+  /// Runs asynchronous work that returns nothing; everything is as for work that returns a value.
+  @inlinable public nonisolated(nonsending) func run(
+    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome,
+    _ work: nonisolated(nonsending) () async throws -> Void
+  ) async throws {
+    try await perform(outcome: outcome, work)
+  }
+
+  /// Runs synchronous work in a task if the breaker permits it, and reports to the breaker how it went.
+  ///
+  /// ```swift
+  /// let receipt = try await payments.run { try cache.receipt(of: order) }
+  /// ```
+  ///
+  /// The work occupies one of Swift's shared threads until it returns, as any synchronous code of a task does.
+  /// Everything else, including the parameters, is as for asynchronous work.
+  @discardableResult
+  @inlinable public nonisolated(nonsending) func run<Result>(
+    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Result
+  ) async throws -> Result {
+    try await performSuspending(outcome: outcome, work)
+  }
+
+  /// Runs synchronous work that returns nothing in a task; everything is as for work that returns a value.
+  @inlinable public nonisolated(nonsending) func run(
+    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Void
+  ) async throws {
+    try await performSuspending(outcome: outcome, work)
+  }
+}
+
+/// The course of a call without options.
+extension Breaker {
+  @inlinable @inline(__always) func perform<Result>(
+    outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
   ) throws -> Result {
     let call = enterHealthy()
     guard call.isPermitted else { return try runWithCare(call, outcome: outcome, work) }
@@ -39,22 +109,37 @@ extension Breaker {
     return result
   }
 
-  /// Runs work that returns nothing if the breaker permits it, and reports to the breaker how it went.
-  ///
-  /// With it, work that is one call whose result may be ignored means the same wherever it stands. Everything,
-  /// including the parameters, is as for work that returns a value.
-  @inlinable public func run(
-    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Void
-  ) throws {
+  @inlinable @inline(__always) nonisolated(nonsending) func performSuspending<Result>(
+    outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
+  ) async throws -> Result {
     let call = enterHealthy()
-    guard call.isPermitted else { return try runWithCare(call, outcome: outcome, work) }
+    guard call.isPermitted else { return try await runSuspending(call, outcome: outcome, work) }
+    let result: Result
     do {
-      try work()
+      result = try work()
     } catch {
       end(call, judged(error, by: outcome))
       throw error
     }
     endHealthy(call)
+    return result
+  }
+
+  @inlinable @inline(__always) nonisolated(nonsending) func perform<Result>(
+    outcome: (any Error) -> CallOutcome,
+    _ work: nonisolated(nonsending) () async throws -> Result
+  ) async throws -> Result {
+    let call = enterHealthy()
+    guard call.isPermitted else { return try await runWithCare(outcome: outcome, work) }
+    let result: Result
+    do {
+      result = try await work()
+    } catch {
+      end(call, judged(error, by: outcome))
+      throw error
+    }
+    endHealthy(call)
+    return result
   }
 
   /// Runs work that the healthy path has not permitted.
@@ -106,56 +191,6 @@ extension Breaker {
     return result
   }
 
-  /// Runs synchronous work in a task if the breaker permits it, and reports to the breaker how it went.
-  ///
-  /// ```swift
-  /// let receipt = try await payments.run { try cache.receipt(of: order) }
-  /// ```
-  ///
-  /// A call that waits for its turn under `max-concurrent` suspends the task, and a cancellation ends
-  /// that wait at once. The work itself runs as any synchronous code of a task does: it occupies one of
-  /// Swift's shared threads until it returns. Everything else, including the parameters, is as for
-  /// asynchronous work.
-  ///
-  /// In asynchronous code, this is the one that Swift chooses, so that no task sleeps on a thread that
-  /// the calls ahead of it may need to end.
-  @inlinable public nonisolated(nonsending) func run<Result>(
-    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Result
-  ) async throws -> Result {
-    let call = enterHealthy()
-    guard call.isPermitted else {
-      return try await runSuspending(call, outcome: outcome, work)
-    }
-    let result: Result
-    do {
-      result = try work()
-    } catch {
-      end(call, judged(error, by: outcome))
-      throw error
-    }
-    endHealthy(call)
-    return result
-  }
-
-  /// Runs synchronous work that returns nothing in a task, and reports to the breaker how it went.
-  ///
-  /// Everything, including the parameters, is as for work that returns a value.
-  @inlinable public nonisolated(nonsending) func run(
-    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome, _ work: () throws -> Void
-  ) async throws {
-    let call = enterHealthy()
-    guard call.isPermitted else {
-      return try await runSuspending(call, outcome: outcome, work)
-    }
-    do {
-      try work()
-    } catch {
-      end(call, judged(error, by: outcome))
-      throw error
-    }
-    endHealthy(call)
-  }
-
   /// Runs synchronous work that the healthy path has not permitted, and suspends the task until its turn.
   @inlinable @inline(never) nonisolated(nonsending) func runSuspending<Result>(
     _ healthy: HealthyCall, outcome: (any Error) -> CallOutcome, _ work: () throws -> Result
@@ -170,63 +205,6 @@ extension Breaker {
   ) async throws -> Result {
     let ticket = try await beginInTurn()
     return try run(under: ticket, outcome: outcome, work)
-  }
-
-  /// Runs asynchronous work if the breaker permits it, and reports to the breaker how it went.
-  ///
-  /// ```swift
-  /// let receipt = try await payments.run { try await client.charge(order) }
-  /// ```
-  ///
-  /// The work runs where its caller runs: an actor stays on its own executor. An error of the store
-  /// never replaces what the work returned or threw. If the process dies while the work runs, the
-  /// call has no outcome; a probe's slot goes to the next caller.
-  ///
-  /// A success through a healthy breaker takes no lock and makes no system call, except once a
-  /// second. A call that has to write, as every failure does, blocks its thread while it waits for
-  /// other processes, for ``StoreOptions/lockTimeout`` at most; after that the store counts as
-  /// unavailable.
-  ///
-  /// - Parameters:
-  ///   - outcome: Judges an error of the work; by default every error but a cancellation is a
-  ///     failure. In a task that has been cancelled, every error is ignored without being judged.
-  ///   - work: The work to run. No lock is held while it runs.
-  /// - Returns: The result of the work.
-  /// - Throws: The error of the work, or `BreakerError.rejected` if the breaker rejected the call.
-  ///   If the store cannot be used and ``StoreFailureAction/throw`` is set, `BreakerError.store`.
-  @inlinable public nonisolated(nonsending) func run<Result>(
-    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome,
-    _ work: nonisolated(nonsending) () async throws -> Result
-  ) async throws -> Result {
-    let call = enterHealthy()
-    guard call.isPermitted else { return try await runWithCare(outcome: outcome, work) }
-    let result: Result
-    do {
-      result = try await work()
-    } catch {
-      end(call, judged(error, by: outcome))
-      throw error
-    }
-    endHealthy(call)
-    return result
-  }
-
-  /// Runs asynchronous work that returns nothing, and reports to the breaker how it went.
-  ///
-  /// Everything, including the parameters, is as for work that returns a value.
-  @inlinable public nonisolated(nonsending) func run(
-    outcome: (any Error) -> CallOutcome = Breaker.usualOutcome,
-    _ work: nonisolated(nonsending) () async throws -> Void
-  ) async throws {
-    let call = enterHealthy()
-    guard call.isPermitted else { return try await runWithCare(outcome: outcome, work) }
-    do {
-      try await work()
-    } catch {
-      end(call, judged(error, by: outcome))
-      throw error
-    }
-    endHealthy(call)
   }
 
   @usableFromInline nonisolated(nonsending) func runWithCare<Result>(

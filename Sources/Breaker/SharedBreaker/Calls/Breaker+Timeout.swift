@@ -20,28 +20,13 @@ extension Breaker {
   /// blocks all of them, the caller continues when the first of them is free again. Run work that
   /// blocks as a ``BreakerJob``.
   ///
-  /// - Parameters:
-  ///   - timeout: How long an attempt may take.
-  ///   - retry: How often to try, and how long to wait between two attempts.
-  ///   - outcome: Judges errors, instead of the classifier; a timeout is always a failure.
-  ///   - classify: Judges errors and values; a timeout is always a failure.
-  ///   - probeTimeout: How long the work may take as a probe; it counts where it is longer than
-  ///     `timeout` and the policy's `probe-timeout`. It does not extend `timeout`.
-  ///   - onTimeout: Called when an attempt runs out of time; cancel here what Swift cannot cancel.
-  ///     It runs in a thread of the library, which it may block, and the caller does not wait for
-  ///     it. So it needs none of Swift's threads.
-  ///   - work: The work to run. No lock is held while it runs.
-  ///   - onRejection: The fallback if the work never ran because the breaker rejected the call; by
-  ///     default the rejection is thrown.
-  ///   - onFailure: The fallback if the last attempt timed out or threw an error that counts as a
-  ///     failure; by default that error is thrown.
-  ///   - onFailedValue: The fallback if the last attempt returned a value that counts as a failure;
-  ///     by default that value is returned.
-  /// - Returns: The result of the work or of a fallback.
-  /// - Throws: The error of the last attempt or of a fallback, ``CallTimedOut`` if the last attempt
-  ///   took too long, `BreakerError.rejected` if the work never ran, or `CancellationError` if the
-  ///   caller is cancelled. If the store cannot be used and ``StoreFailureAction/throw`` is set,
-  ///   `BreakerError.store`, which no fallback replaces.
+  /// `onTimeout` is called when an attempt runs out of time; cancel there what Swift cannot cancel. It runs in a thread
+  /// of the library, which it may block, and the caller does not wait for it. So it needs none of Swift's threads.
+  ///
+  /// If the last attempt took too long, the call throws ``CallTimedOut``, unless `onFailure` takes its place. A timeout
+  /// is always a failure, whatever judges the errors of the call. A `probeTimeout` counts where it is longer than the
+  /// timeout, and does not extend it. The other parameters, and everything else, are as for a call without a timeout.
+  @discardableResult
   public nonisolated(nonsending) func run<Value: Sendable>(
     timeout: Duration,
     retry: RetryPolicy = .never,

@@ -142,12 +142,15 @@ import Testing
     try await inTask()
     try await later()
     await #expect(throws: Refused.self) { try await breaker.run { throw Refused() } }
+    // With options, a result is ignored only where nothing has to be inferred.
+    try await breaker.run(retry: retry) { count() }
+    try await breaker.run(retry: retry) { await countLater() }
     // A result that is used is returned.
     let numbers: (Int, Int) = (
       try await breaker.run { count() }, try await breaker.run { await countLater() }
     )
     #expect(numbers == (1, 1))
-    #expect(totals(breaker) == [6, 1, 0])
+    #expect(totals(breaker) == [8, 1, 0])
   }
 
   @Test func `a call outside of a task blocks its thread between its attempts`() throws {
