@@ -2,41 +2,44 @@ internal import BreakerCore
 package import CSharedBreaker
 internal import SharedBreaker
 
-// The first word of a permit tells which breaker gave it, and whether the others hold the numbers of a
-// `PlainPermit`. A healthy call writes and reads only the first, the third and the fourth, and compares
-// as few of them as it can: each comparison is a hundredth of its time.
+// The first word of a permit tells which breaker gave it, and how. The others are the numbers of a `Ticket`. A call
+// that was permitted from memory writes and reads as few of them as it can: each comparison is a hundredth of its time.
 
 extension sb_permit {
-  /// In the first word of a permit that has a `PlainPermit` in the others.
-  private static let isPlain: UInt64 = 1 << 63
+  // Bits that no serial has (`BreakerHandle`).
+
+  /// In the first word of a permit that has a whole ticket in the others.
+  private static let isTicket: UInt64 = 1 << 63
+
+  /// In that of a call under a limit that found a free slot: of the others, only the word and the room mean anything.
+  private static let isLimited: UInt64 = 1 << 59
+
+  /// In that of a call that surrounds what its thread does.
+  private static let surrounds: UInt64 = 1 << 58
 
   /// The serial of the breaker that gave it; 0 if it is not in use.
-  @inline(__always) fileprivate var serial: UInt64 { opaque.0 & ~Self.isPlain }
+  @inline(__always) fileprivate var serial: UInt64 {
+    opaque.0 & ~(Self.isTicket | Self.isLimited | Self.surrounds)
+  }
 
-  @inline(__always) fileprivate var isHealthy: Bool { opaque.0 & Self.isPlain == 0 }
+  @inline(__always) private var hasOwnSize: Bool { size == UInt32(MemoryLayout<sb_permit>.size) }
+
+  /// Whether a breaker may fill it.
+  @inline(__always) var isFree: Bool { opaque.0 == 0 && hasOwnSize }
 
   /// Whether the breaker with a serial gave it for a healthy call.
   @inline(__always) fileprivate func isHealthyCall(of serial: UInt64) -> Bool {
-    opaque.0 == serial && size == UInt32(MemoryLayout<sb_permit>.size)
+    opaque.0 == serial && hasOwnSize
   }
 
   /// Whether the breaker with a serial gave it for a call under a limit that found a free slot.
   @inline(__always) func isLimitedCall(of serial: UInt64) -> Bool {
-    opaque.0 == serial | Self.isPlain && opaque.1 & PlainPermit.limited != 0
-      && size == UInt32(MemoryLayout<sb_permit>.size)
+    opaque.0 & ~Self.surrounds == serial | Self.isLimited && hasOwnSize
   }
 
   /// The room of a call under a limit that found a free slot; nil if this is the permit of another one.
   @inline(__always) var roomOfLimitedCall: UInt64? {
-    let isLimited =
-      opaque.0 & Self.isPlain != 0 && opaque.1 & PlainPermit.limited != 0
-      && size == UInt32(MemoryLayout<sb_permit>.size)
-    return isLimited ? opaque.10 : nil
-  }
-
-  /// Whether a breaker may fill it.
-  @inline(__always) var isFree: Bool {
-    opaque.0 == 0 && size == UInt32(MemoryLayout<sb_permit>.size)
+    opaque.0 & Self.isLimited != 0 && hasOwnSize ? opaque.10 : nil
   }
 
   @inline(__always) fileprivate var call: HealthyCall {
@@ -56,10 +59,35 @@ extension sb_permit {
 
   @inline(__always) mutating func give(_ call: LimitedCall, by serial: UInt64) {
     kind = UInt32(SB_NORMAL.rawValue)
-    opaque.0 = serial | Self.isPlain
-    opaque.1 = PlainPermit.limited
+    opaque.0 = serial | Self.isLimited
     opaque.2 = call.word
     opaque.10 = call.room
+  }
+
+  fileprivate var ticket: Ticket {
+    if opaque.0 & Self.isTicket != 0 {
+      return unsafe withUnsafeBytes(of: opaque) {
+        unsafe $0.load(fromByteOffset: MemoryLayout<UInt64>.stride, as: Ticket.self)
+      }
+    }
+    return opaque.0 & Self.isLimited != 0 ? Ticket(limitedCall) : Ticket(call)
+  }
+
+  fileprivate mutating func give(_ ticket: Ticket, by serial: UInt64) {
+    kind = UInt32((ticket.kind == .probe ? SB_PROBE : SB_NORMAL).rawValue)
+    opaque.0 = serial | Self.isTicket
+    unsafe withUnsafeMutableBytes(of: &opaque) {
+      unsafe $0.storeBytes(
+        of: ticket, toByteOffset: MemoryLayout<UInt64>.stride, as: Ticket.self)
+    }
+  }
+
+  /// Whether further calls of its thread are inside of its call.
+  var isAround: Bool {
+    @inline(__always) get { opaque.0 & Self.surrounds != 0 }
+    @inline(__always) set {
+      opaque.0 = newValue ? opaque.0 | Self.surrounds : opaque.0 & ~Self.surrounds
+    }
   }
 
   @inline(__always) mutating func use() {
@@ -67,45 +95,11 @@ extension sb_permit {
     opaque.0 = 0
   }
 
-  fileprivate mutating func give(_ permit: PlainPermit, by serial: UInt64) {
-    let isProbe = permit.flags & PlainPermit.probe != 0
-    kind = UInt32((isProbe ? SB_PROBE : SB_NORMAL).rawValue)
-    opaque.0 = serial | Self.isPlain
-    opaque.1 = permit.flags
-    opaque.2 = permit.word
-    opaque.3 = UInt64(bitPattern: permit.start)
-    opaque.4 = UInt64(bitPattern: permit.generation)
-    opaque.5 = UInt64(bitPattern: permit.lease)
-    opaque.6 = UInt64(bitPattern: permit.deadline)
-    opaque.7 = UInt64(bitPattern: permit.breaker)
-    opaque.8 = UInt64(bitPattern: permit.lineage)
-    opaque.9 = permit.forkDepth
-    opaque.10 = permit.room
-  }
-
-  fileprivate var plain: PlainPermit {
-    var permit = PlainPermit()
-    permit.flags = opaque.1
-    permit.word = opaque.2
-    permit.room = opaque.10
-    // The other words are not written for it.
-    if permit.has(PlainPermit.limited) { return permit }
-    permit.start = Int64(bitPattern: opaque.3)
-    permit.generation = Int64(bitPattern: opaque.4)
-    permit.lease = Int64(bitPattern: opaque.5)
-    permit.deadline = Int64(bitPattern: opaque.6)
-    permit.breaker = Int64(bitPattern: opaque.7)
-    permit.lineage = Int64(bitPattern: opaque.8)
-    permit.forkDepth = opaque.9
-    return permit
-  }
-
   /// The room that the call has taken, or that of the call which it is inside of; 0 if it has none.
   func room() throws(Failure) -> (room: UInt64, isOwn: Bool) {
     try Given.size(size, MemoryLayout<sb_permit>.size, "permit")
     if serial == 0 { throw .permitUsed }
-    if isHealthy { return (0, false) }
-    return (opaque.10, PlainPermit.hasRoom(opaque.10, flags: opaque.1))
+    return (ticket.room, ticket.hasRoom)
   }
 
   /// Checks that the permit is in use and was given by a breaker.
@@ -236,13 +230,13 @@ func enterWithCare(
   var mayWait: Bool { !has(SB_NOWAIT) }
 
   /// Hands out a decision, and answers its code.
-  func answer(_ decision: Decision<PlainPermit>) -> sb_code {
+  func answer(_ decision: Decision<Ticket>) -> sb_code {
     switch decision {
-    case .permitted(var plain):
-      if has(SB_SURROUND), plain.hasRoom, ThreadCalls.add(plain.room) {
-        plain.flags |= PlainPermit.surrounds
+    case .permitted(let ticket):
+      unsafe permit.pointee.give(ticket, by: serial)
+      if has(SB_SURROUND), ticket.hasRoom, ThreadCalls.add(ticket.room) {
+        unsafe permit.pointee.isAround = true
       }
-      unsafe permit.pointee.give(plain, by: serial)
       return SB_OK
     case .rejected(let reason):
       unsafe reason.fill(rejection)
@@ -336,11 +330,11 @@ private func leaveWithCare(
   }
   do throws(Failure) {
     if let closed = unsafe BreakerHandle.at(handle), let permit = unsafe permit?.pointee,
-      unsafe permit.serial == closed.pointee.serial, !permit.isHealthy,
+      unsafe permit.serial == closed.pointee.serial,
       unsafe closed.pointee.store.takeUnretainedValue().isClosed
     {
       // Others could not have its room until this process ends.
-      unsafe closed.pointee.breaker.takeUnretainedValue().giveBackRoom(of: permit.plain)
+      unsafe closed.pointee.breaker.takeUnretainedValue().giveBackRoom(of: permit.ticket)
     }
     let (_, serial) = try unsafe BreakerHandle.usable(handle)
     guard let permit = unsafe permit else { throw .argument("the permit is NULL") }
@@ -350,16 +344,12 @@ private func leaveWithCare(
     let given = unsafe permit.pointee
     let mayWait = flags & UInt32(SB_NOWAIT.rawValue) == 0
     let verdict = try unsafe passing(to: handle, mayWait: mayWait) { breaker throws(Failure) in
-      given.isHealthy
-        ? breaker.leave(given.call, outcome, elapsed: elapsed, mayWait: mayWait)
-        : breaker.leave(given.plain, outcome, elapsed: elapsed, mayWait: mayWait)
+      breaker.leave(given.ticket, outcome, elapsed: elapsed, mayWait: mayWait)
     }
     guard let verdict else {
       return mayWait ? SB_INTERRUPTED.rawValue : SB_WOULD_BLOCK.rawValue
     }
-    if !given.isHealthy, given.plain.has(PlainPermit.surrounds) {
-      ThreadCalls.remove(given.plain.room)
-    }
+    if given.isAround { ThreadCalls.remove(given.ticket.room) }
     unsafe permit.pointee.use()
     return verdict.code.rawValue
   } catch {
@@ -376,9 +366,8 @@ package func sb_renew(
     guard let permit = unsafe permit?.pointee else { throw .argument("the permit is NULL") }
     try permit.check(givenBy: serial)
     let time = try Given.duration(for_ns, "for_ns")
-    if permit.isHealthy { return SB_OK }
     let holds = try throwingFailures(ofBreaker: { () throws(BreakerError) in
-      try breaker.renew(permit.plain, for: time)
+      try breaker.renew(permit.ticket, for: time)
     })
     return holds ? SB_OK : SB_REFUSED
   }

@@ -76,6 +76,8 @@ final class ClosableStore: Sendable {
 
   /// Numbers that are neither pointers nor sizes, so that no other memory is mistaken for a breaker
   /// with the serial of a permit.
+  ///
+  /// A permit uses some of the bits that are 0 in all of them.
   private static let serials = Atomic<UInt64>(0x7362_0000_0000_0000)
 
   /// Makes a handle; with the serial of another one, each takes the permits of the other.

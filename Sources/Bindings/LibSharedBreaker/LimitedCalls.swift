@@ -44,7 +44,7 @@ func enterWithinLimit(
   guard call.isPermitted else { return false }
   unsafe permit.pointee.give(call, by: handle.pointee.serial)
   if flags & UInt32(SB_SURROUND.rawValue) != 0, ThreadCalls.add(call.room) {
-    unsafe permit.pointee.opaque.1 |= PlainPermit.surrounds
+    unsafe permit.pointee.isAround = true
   }
   return true
 }
@@ -62,7 +62,7 @@ func leaveWithinLimit(
   let call = unsafe permit.pointee.limitedCall
   @inline(__always) func leave(_ breaker: Breaker) -> Bool { breaker.leaveLimited(call) }
   guard unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(leave) else { return false }
-  if unsafe permit.pointee.opaque.1 & PlainPermit.surrounds != 0 { ThreadCalls.remove(call.room) }
+  if unsafe permit.pointee.isAround { ThreadCalls.remove(call.room) }
   unsafe permit.pointee.use()
   return true
 }

@@ -28,18 +28,18 @@ import Testing
   }
 
   /// Asks without waiting, while the storage fails the test if it is touched.
-  private func askAtOnce(_ breaker: Breaker) throws -> Decision<PlainPermit>? {
+  private func askAtOnce(_ breaker: Breaker) throws -> Decision<Ticket>? {
     try storage.untouched { try breaker.enter(mayWait: false) }
   }
 
   /// Reports without waiting, while the storage fails the test if it is touched.
   private func reportAtOnce(
-    _ outcome: CallOutcome, of permit: PlainPermit, to breaker: Breaker
+    _ outcome: CallOutcome, of permit: Ticket, to breaker: Breaker
   ) -> ReportVerdict? {
     storage.untouched { breaker.leave(permit, outcome, elapsed: nil, mayWait: false) }
   }
 
-  private func permit(of decision: Decision<PlainPermit>?) throws -> PlainPermit {
+  private func permit(of decision: Decision<Ticket>?) throws -> Ticket {
     guard case .permitted(let permit) = decision else {
       throw SupportError("there is no permit")
     }
@@ -117,7 +117,7 @@ import Testing
     stage.clock.advance(by: .seconds(31))
     #expect(try askAtOnce(breaker) == nil, "a probe has to be written")
     let permit = try permit(of: breaker.enter(mayWait: true))
-    #expect(permit.flags & PlainPermit.probe != 0)
+    #expect(permit.kind == .probe)
     guard case .rejected(let rejection) = try askAtOnce(breaker) else {
       Issue.record("the call was not rejected")
       return
@@ -160,19 +160,6 @@ import Testing
     }
     stage.clock.advance(by: .seconds(2))
     #expect(try askAtOnce(breaker) == nil, "the store has to be tried again")
-  }
-
-  @Test func `a plain permit keeps all that its ticket says`() throws {
-    var ticket = Ticket(
-      PermitGrant(
-        kind: .probe, generation: 7, lease: 8, deadline: Instant(nanoseconds: 9),
-        wouldReject: true), breaker: 10, lineage: -11, from: .local)
-    ticket.start = Instant(nanoseconds: 12)
-    let again = Ticket(PlainPermit(ticket))
-    #expect(again.grant == ticket.grant)
-    #expect(again.breaker == 10 && again.lineage == -11 && again.source == .local)
-    #expect(again.start == ticket.start && again.word == ticket.word && again.isOwn)
-    #expect(PlainPermit(again) == PlainPermit(ticket))
   }
 }
 

@@ -64,7 +64,7 @@ import Testing
   }
 
   private func callInTurn() async throws -> RejectionCause? {
-    var decision: Decision<PlainPermit>?
+    var decision: Decision<Ticket>?
     switch try breaker.beginTurn(mayWait: true) {
     case .decided(let early)?: decision = early
     case .waits(let turn)?:

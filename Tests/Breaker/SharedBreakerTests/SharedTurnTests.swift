@@ -35,7 +35,7 @@ import Testing
   }
 
   /// Waits for a turn as an event loop does.
-  private func result(of turn: CallTurn) throws -> Decision<PlainPermit> {
+  private func result(of turn: CallTurn) throws -> Decision<Ticket> {
     while true {
       #expect(isReadable(turn))
       switch try turn.take(mayWait: true) {
@@ -48,7 +48,7 @@ import Testing
     }
   }
 
-  private func permit(of turn: CallTurn) throws -> PlainPermit? {
+  private func permit(of turn: CallTurn) throws -> Ticket? {
     guard case .permitted(let permit) = try result(of: turn) else { return nil }
     return permit
   }
@@ -138,7 +138,7 @@ import Testing
     other.close()
   }
 
-  private func result(now turn: CallTurn) throws -> Decision<PlainPermit>? {
+  private func result(now turn: CallTurn) throws -> Decision<Ticket>? {
     guard case .decided(let decision) = try turn.take(mayWait: true) else { return nil }
     return decision
   }

@@ -29,8 +29,9 @@ enum TokenTarget {
       let held = try breaker.acquireToken()
       expect(held.kind == .probe, "no probe is due")
       let isHeld =
-        token.lineage == held.lineage && token.breaker == held.breaker
-        && token.generation == held.generation && token.lease == held.lease
+        token.ticket.lineage == held.ticket.lineage && token.ticket.breaker == held.ticket.breaker
+        && token.ticket.grant.generation == held.ticket.grant.generation
+        && token.ticket.grant.lease == held.ticket.grant.lease
       for outcome in [CallOutcome.ignored, .success, .failure(error: token.name)] {
         let verdict = try store.report(token, outcome, elapsed: .seconds(1))
         if isHeld { return expect(verdict == .counted, "\(held) is refused") }

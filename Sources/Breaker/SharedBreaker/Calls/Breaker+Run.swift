@@ -291,22 +291,6 @@ extension Breaker {
     return rejection
   }
 
-  /// Decides on a call that the healthy path has not permitted; nil if the caller must not wait and
-  /// the decision takes reading or writing the store.
-  ///
-  /// A thread sleeps until its turn inside of `asleep`, if there is one.
-  func decideCall(
-    mayWait: Bool, outers: OuterCalls, asleep: (@Sendable (() -> Void) -> Void)? = nil
-  ) throws(BreakerError) -> Decision<Ticket>? {
-    if let ticket = engine.takeRoom(on: cell, claim, outers: outers) { return .permitted(ticket) }
-    var request = request(probeTimeout: nil)
-    request.outers = outers
-    request.asleep = asleep
-    let decision =
-      try mayWait ? engine.admit(request, to: cell) : engine.admitAtOnce(request, to: cell)
-    return decision?.map(timed)
-  }
-
   func request(probeTimeout: Duration?) -> Engine.Request {
     .init(probeTimeout: probeTimeout, onFailure: onStoreFailure, claim: claim)
   }

@@ -11,7 +11,7 @@ internal import Glibc
 package final class CallTurn: @unchecked Sendable {
   /// The answer to a caller.
   package enum Answer {
-    case decided(Decision<PlainPermit>)
+    case decided(Decision<Ticket>)
 
     /// It has its place in the queue.
     case waits
@@ -169,7 +169,7 @@ package final class CallTurn: @unchecked Sendable {
 extension Breaker {
   /// The first answer to a call that would wait without a thread.
   package enum TurnBeginning {
-    case decided(Decision<PlainPermit>)
+    case decided(Decision<Ticket>)
     case waits(CallTurn)
 
     /// The system has no descriptor left.
@@ -194,7 +194,7 @@ extension Breaker {
     request.outers = outers
     request.waited = waited
     if let ticket = engine.takeRoom(on: cell, claim, outers: outers) {
-      return .decided(.permitted(PlainPermit(ticket)))
+      return .decided(.permitted(ticket))
     }
     guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else { return nil }
     guard let (ticket, limit) = engine.limit(over: decision, request, of: cell) else {
@@ -212,9 +212,9 @@ extension Breaker {
     }
   }
 
-  /// A decision as the C library hands it out; notifies the observer of a rejection.
-  func told(_ decision: Decision<Ticket>) -> Decision<PlainPermit> {
+  /// The decision, with the time from which its call is measured; notifies the observer of a rejection.
+  func told(_ decision: Decision<Ticket>) -> Decision<Ticket> {
     if case .rejected(let rejection) = decision { _ = told(rejection) }
-    return decision.map { PlainPermit(timed($0)) }
+    return decision.map(timed)
   }
 }

@@ -85,10 +85,3 @@ extension Engine {
     return LimitedCall(word: word.bits, room: cell.takeSlot()?.bits ?? 0)
   }
 }
-
-extension Ticket {
-  init(_ call: LimitedCall) {
-    self.init(CellWord(bits: call.word))
-    held = HeldSlot(bits: call.room)
-  }
-}

@@ -25,20 +25,18 @@ internal import Synchronization
 /// A child of a fork does not own the permits of its parent: what it reports for them is refused.
 public struct Permit: ~Copyable, Sendable {
   let breaker: Breaker
-  private let kept: KeptTicket
+  let ticket: Ticket
   private var isUsed = false
 
   init(_ breaker: Breaker, _ ticket: Ticket) {
     self.breaker = breaker
-    kept = KeptTicket(ticket)
+    self.ticket = ticket
   }
 
   deinit { if !isUsed { breaker.end(ticket, .ignored) } }
 
-  var ticket: Ticket { kept.ticket }
-
   /// Whether the permit is for an ordinary call or for a probe.
-  public var kind: PermitKind { ticket.grant.kind }
+  public var kind: PermitKind { ticket.kind }
 
   /// Reports that the call succeeded.
   ///
@@ -222,7 +220,7 @@ extension Breaker {
 }
 
 extension Breaker {
-  func renew(_ ticket: Ticket, for time: Duration?) throws(BreakerError) -> Bool {
+  package func renew(_ ticket: Ticket, for time: Duration?) throws(BreakerError) -> Bool {
     do throws(StoreError) {
       return try engine.renew(ticket, of: cell, for: time)
     } catch {
@@ -259,7 +257,7 @@ public final class SharedPermit: Sendable {
   deinit { report(.ignored) }
 
   /// Whether the permit is for an ordinary call or for a probe.
-  public var kind: PermitKind { ticket.grant.kind }
+  public var kind: PermitKind { ticket.kind }
 
   /// Reports that the call succeeded; see ``Permit/succeed(elapsed:)``.
   ///

@@ -23,31 +23,20 @@ public struct PermitToken: Sendable, Hashable {
   /// The name of the breaker.
   public let name: String
 
-  /// Whether the permit is for an ordinary call or for a probe.
-  public let kind: PermitKind
-
-  let lineage: Int64
-  let breaker: Int64
-  let generation: Int64
-  let lease: Int64
-  let deadline: Int64
+  let ticket: Ticket
 
   init(name: String, ticket: Ticket) {
     self.name = name
-    kind = ticket.grant.kind
-    lineage = ticket.lineage
-    breaker = ticket.breaker
-    generation = ticket.grant.generation
-    lease = ticket.grant.lease
-    deadline = ticket.grant.deadline?.nanoseconds ?? 0
+    // The rest of a ticket says what the process that got it knows.
+    let grant = PermitGrant(
+      kind: ticket.kind, generation: ticket.grant.generation, lease: ticket.grant.lease,
+      deadline: ticket.kind == .probe ? ticket.grant.deadline : nil)
+    self.ticket = Ticket(
+      grant, breaker: ticket.breaker, lineage: ticket.lineage, from: .store)
   }
 
-  var ticket: Ticket {
-    let grant = PermitGrant(
-      kind: kind, generation: generation, lease: lease,
-      deadline: kind == .probe ? Instant(nanoseconds: deadline) : nil)
-    return Ticket(grant, breaker: breaker, lineage: lineage, from: .store)
-  }
+  /// Whether the permit is for an ordinary call or for a probe.
+  public var kind: PermitKind { ticket.kind }
 }
 
 extension PermitToken: LosslessStringConvertible {
@@ -55,8 +44,11 @@ extension PermitToken: LosslessStringConvertible {
 
   /// The token as text, which `PermitToken(_:)` reads.
   public var description: String {
-    let numbers = [breaker, generation, lease, deadline].map { String($0) }
-    let store = String(UInt64(bitPattern: lineage), radix: 36)
+    let grant = ticket.grant
+    let numbers = [
+      ticket.breaker, grant.generation, grant.lease, grant.deadline?.nanoseconds ?? 0,
+    ].map { String($0) }
+    let store = String(UInt64(bitPattern: ticket.lineage), radix: 36)
     return ([Self.version, store] + numbers + [Self.escaped(name)]).joined(separator: ".")
   }
 
@@ -73,12 +65,14 @@ extension PermitToken: LosslessStringConvertible {
     }
     guard numbers.count == 4, numbers[0] > 0 else { return nil }
     self.name = name
-    lineage = Int64(bitPattern: store)
-    breaker = numbers[0]
-    generation = numbers[1]
-    lease = numbers[2]
-    deadline = numbers[3]
-    kind = lease > 0 ? .probe : .normal
+    let isProbe = numbers[2] > 0
+    // Only the lease of a probe ends.
+    guard isProbe || numbers[3] == 0 else { return nil }
+    let grant = PermitGrant(
+      kind: isProbe ? .probe : .normal, generation: numbers[1], lease: numbers[2],
+      deadline: isProbe ? Instant(nanoseconds: numbers[3]) : nil)
+    ticket = Ticket(
+      grant, breaker: numbers[0], lineage: Int64(bitPattern: store), from: .store)
   }
 
   private static func escaped(_ name: String) -> String {

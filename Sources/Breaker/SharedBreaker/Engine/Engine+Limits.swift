@@ -182,7 +182,7 @@ extension Engine {
   /// For a probe this may read the store.
   func isUnchanged(_ cell: Cell, since ticket: Ticket) -> Bool {
     if ticket.source != .store { return options.processes.ending() == nil }
-    switch ticket.grant.kind {
+    switch ticket.kind {
     case .normal: return isCurrent && cell.word == ticket.word
     case .probe: return stillHasLease(ticket, of: cell)
     }
@@ -205,7 +205,7 @@ extension Engine {
 
   /// Gives up the lease of a call that is not made, if it has one.
   func giveUp(_ ticket: Ticket, of cell: Cell) {
-    guard ticket.grant.kind == .probe else { return }
+    guard ticket.kind == .probe else { return }
     _ = accept(.init(outcome: .ignored, ticket: ticket), of: cell)
   }
 

@@ -39,7 +39,7 @@ struct RoomSearch: ~Copyable {
     self.cell = cell
     self.ticket = ticket
     self.inForce = inForce
-    let patience = ticket.grant.kind == .probe ? nil : inForce.limit.patience
+    let patience = ticket.kind == .probe ? nil : inForce.limit.patience
     if let patience, !engine.isObserving(cell) {
       latest = SlotWait.end(ofAtMost: max(0, patience - request.waited))
     }
@@ -50,7 +50,7 @@ struct RoomSearch: ~Copyable {
   /// When the caller gives up; nil if it does not wait.
   ///
   /// A probe never waits, even if its caller has waited before: it has a lease, and its time has begun.
-  private var end: Int64? { ticket.grant.kind == .probe ? nil : latest }
+  private var end: Int64? { ticket.kind == .probe ? nil : latest }
 
   /// Whether the caller waits for its turn.
   var isPatient: Bool { end != nil }

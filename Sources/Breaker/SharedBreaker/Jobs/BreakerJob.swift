@@ -227,7 +227,7 @@ public final class JobAttempt: Sendable {
   }
 
   /// Whether the attempt is an ordinary call or a probe.
-  public var kind: PermitKind { ticket.grant.kind }
+  public var kind: PermitKind { ticket.kind }
 
   /// Which attempt of the job it is; the first one is 1.
   public var number: Int { attempts.ended + 1 }

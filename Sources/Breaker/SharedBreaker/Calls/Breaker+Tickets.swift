@@ -1,0 +1,88 @@
+internal import BreakerCore
+internal import BreakerStore
+
+/// Calls of a caller that keeps their tickets itself: the C library.
+///
+/// It makes sure that each ticket is used once. A call that the healthy path permits has a `HealthyCall` instead.
+extension Breaker {
+  /// Rejects a call from memory because the breaker is open, and notifies the observer.
+  ///
+  /// - Returns: How many nanoseconds the caller should wait; nil if only the store can decide.
+  package func waitFromMemory() -> Int64? {
+    guard let wait = engine.waitFromMemory(cell) else { return nil }
+    if engine.options.observer != nil { _ = told(.whileOpen(for: wait)) }
+    return wait
+  }
+
+  /// Asks for the right to make one call that the healthy path has not permitted, and notifies the
+  /// observer of a rejection.
+  ///
+  /// - Parameters:
+  ///   - mayWait: Whether the call may wait for a file, another process, or its turn.
+  ///   - outers: The calls that surround this one.
+  ///   - asleep: Runs a body in which the thread sleeps until its turn.
+  /// - Returns: The decision; nil if the call must not wait and the decision takes reading or writing
+  ///   the store, or a turn in the queue.
+  /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
+  package func enter(
+    mayWait: Bool, insideOf outers: OuterCalls = OuterCalls(),
+    asleep: (@Sendable (() -> Void) -> Void)? = nil
+  ) throws(BreakerError) -> Decision<Ticket>? {
+    if let ticket = engine.takeRoom(on: cell, claim, outers: outers) { return .permitted(ticket) }
+    var request = request(probeTimeout: nil)
+    request.outers = outers
+    request.asleep = asleep
+    let decision =
+      try mayWait ? engine.admit(request, to: cell) : engine.admitAtOnce(request, to: cell)
+    return decision.map { told($0) }
+  }
+
+  /// The answer to a call that must be under no limit.
+  package enum UnlimitedEntry {
+    case decided(Decision<Ticket>)
+
+    /// It is under a limit, and nothing has changed.
+    case limited
+  }
+
+  /// Asks for the right to make one call if it is under no limit.
+  ///
+  /// - Parameter mayWait: Whether the call may wait for a file or another process.
+  /// - Returns: The answer; nil if the call must not wait and the answer takes reading or writing the
+  ///   store.
+  /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
+  package func enterUnlimited(mayWait: Bool) throws(BreakerError) -> UnlimitedEntry? {
+    if engine.isLimited(cell) { return .limited }
+    let request = request(probeTimeout: nil)
+    guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else { return nil }
+    guard let (ticket, _) = engine.limit(over: decision, request, of: cell) else {
+      return .decided(told(decision))
+    }
+    // This process did not know the breaker before.
+    engine.giveUp(ticket, of: cell)
+    return .limited
+  }
+
+  /// Reports how a call went; nil, and nothing has changed, if that takes reading or writing the store
+  /// and the caller must not wait or its wait was ended early.
+  package func leave(
+    _ ticket: Ticket, _ outcome: CallOutcome, elapsed: Duration?, mayWait: Bool
+  ) -> ReportVerdict? {
+    let verdict =
+      outcome == .success && elapsed == nil && counts(ticket)
+      ? .counted
+      : engine.accept(
+        report(outcome, of: ticket, elapsed: elapsed), of: cell, mayWait: mayWait)
+    if verdict != nil, let held = ticket.held { engine.giveBack(held, on: cell) }
+    return verdict
+  }
+
+  /// Whether calls are permitted if there is room for them, as far as this process knows.
+  package var permitsWithinLimit: Bool { cell.word.has(CellWord.permitsWithinLimit) }
+
+  /// Gives back the room of a call whose outcome can no longer be reported, as after its store was
+  /// closed.
+  package func giveBackRoom(of ticket: Ticket) {
+    if let held = ticket.held { engine.giveBack(held, on: cell) }
+  }
+}
