@@ -9,7 +9,7 @@ internal import JSONText
 /// try otherStore.restore(backups, replacing: false)
 /// ```
 ///
-/// To keep a backup in a file, write it as JSON with ``json(at:)``, as `cbctl export` does.
+/// To keep a backup in a file, write it as JSON with ``json(at:)``, as `cbctl export` does. The JSON shows all of it.
 ///
 /// A backup has the breaker's state, mode and policies. It does not have the history, the totals,
 /// the leases, or the counts towards the next trip.
@@ -23,31 +23,31 @@ public struct BreakerBackup: Sendable, Hashable {
   public var state = BreakerState.closed
 
   /// How much longer the breaker stays open; zero if nil.
-  public var openFor: Duration?
+  package var openFor: Duration?
 
   /// Why the breaker was tripped by hand.
-  public var openReason: String?
+  package var openReason: String?
 
   /// The mode in force.
   public var mode = BreakerMode.automatic
 
   /// How much longer the mode holds; nil if it holds until it is set again.
-  public var modeFor: Duration?
+  package var modeFor: Duration?
 
   /// Why the mode was set.
-  public var modeReason: String?
+  package var modeReason: String?
 
   /// The author of the mode.
-  public var modeSetBy: String?
+  package var modeSetBy: String?
 
   /// The policy that code declared last, such as `open-for=1m probes=2`; nil if none was declared.
-  public var codePolicy: String?
+  package var codePolicy: String?
 
   /// The values that an operator has set, in the same form.
-  public var operatorPolicy: String?
+  package var operatorPolicy: String?
 
   /// Describes a closed breaker for which nothing else is set.
-  public init(name: String) { self.name = name }
+  package init(name: String) { self.name = name }
 
   /// Checks that such a breaker is possible.
   ///

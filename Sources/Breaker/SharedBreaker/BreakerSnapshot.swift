@@ -81,7 +81,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// How often the breaker has opened.
   public let trips: Int64
 
-  /// Whether the breaker flapped: ``Flapping/outages`` outages had begun within ``Flapping/span``.
+  /// Whether the breaker flapped: five outages had begun within an hour.
   ///
   /// Outages before a reboot of the host do not count.
   public let isFlapping: Bool
@@ -191,9 +191,6 @@ public enum PolicySource: String, Sendable, Hashable, CaseIterable {
 
   /// An operator has set the value.
   case `operator`
-
-  /// The name of the source in JSON.
-  public var wireName: String { rawValue }
 }
 
 /// A probe that is under way.

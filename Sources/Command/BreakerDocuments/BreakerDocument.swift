@@ -1,4 +1,4 @@
-public import SharedBreaker
+@_spi(Command) public import SharedBreaker
 
 /// The JSON documents about breakers; members are only ever added.
 public enum BreakerDocument {

@@ -62,7 +62,7 @@ struct Consumer {
   private mutating func handle(_ job: Job) async {
     let service = service
     do {
-      try await breaker.run(retry: retry, classify: .errors(judge)) {
+      try await breaker.run(retry: retry, outcome: judge) {
         try await service.deliver(job)
       }
       delivered.append(job.name)

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BreakerCore
+@_spi(Command) @testable import BreakerCore
 
 /// How many calls may be under way at once, and which caller is next.
 @Suite struct CallLimitTests {
@@ -98,7 +98,7 @@ import Testing
   }
 
   @Test func `words name the causes of a rejection, and what lost calls may be`() {
-    #expect(RejectionCause.allCases.map(\.wireName) == ["open", "busy"])
+    #expect(RejectionCause.allCases.map(\.rawValue) == ["open", "busy"])
     #expect(PolicyKey.lostCalls.words == ["ignored", "failure"])
     #expect(PolicyKey.maxConcurrent.words.isEmpty)
   }

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BreakerCore
+@_spi(Command) @testable import BreakerCore
 
 /// When a breaker flaps.
 @Suite struct FlappingTests {

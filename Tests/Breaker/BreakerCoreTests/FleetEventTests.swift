@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BreakerCore
+@_spi(Relay) @testable import BreakerCore
 
 /// Changes of a breaker that other hosts of a fleet bring about.
 @Suite struct FleetEventTests {

@@ -1,4 +1,4 @@
-@testable import BreakerCore
+@_spi(Command) @testable import BreakerCore
 import Testing
 
 @Suite struct ValueTextTests {

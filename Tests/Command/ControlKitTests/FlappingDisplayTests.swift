@@ -1,4 +1,4 @@
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 import Testing
 
 @testable import ControlKit

@@ -1,4 +1,4 @@
-import BreakerCore
+@_spi(Relay) import BreakerCore
 import TestSupport
 
 /// A fleet whose hosts decide by the core's own rules, in a time that is only a number.

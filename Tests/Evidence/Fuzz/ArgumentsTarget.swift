@@ -1,5 +1,5 @@
 @testable import ControlKit
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 /// Checks that a parsed command line can be written as a command line that means the same.
 ///

@@ -1,6 +1,6 @@
 @testable import BreakerCore
 @testable import ControlKit
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 /// Checks that durations, rates, factors, counts and patterns can be read, written and read again.
 enum ValuesTarget {

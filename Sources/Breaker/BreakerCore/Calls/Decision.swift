@@ -113,9 +113,6 @@ public enum RejectionCause: String, Sendable, Hashable, CaseIterable {
   /// As many calls are under way as `max-concurrent` permits, and the caller could not wait, or has
   /// waited for as long as it may.
   case busy
-
-  /// The name of the cause in JSON.
-  public var wireName: String { rawValue }
 }
 
 extension Rejection {

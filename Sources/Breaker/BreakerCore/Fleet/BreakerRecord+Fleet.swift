@@ -6,7 +6,7 @@ extension BreakerPolicy {
   ///
   /// - Parameter hosts: How many hosts of the fleet were seen lately.
   /// - Returns: The time; zero in a smaller fleet, whose probes do no harm.
-  public func suspicionSpread(ofFleet hosts: Int) -> Duration {
+  @_spi(Relay) public func suspicionSpread(ofFleet hosts: Int) -> Duration {
     guard hosts >= 20 else { return .zero }
     let usual = Duration.milliseconds(min(10_000, 40 * Int64(clamping: min(hosts, 1_000))))
     return min(usual, openFor / 2, fleetSpread ?? usual)

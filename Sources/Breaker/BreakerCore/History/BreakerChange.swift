@@ -200,7 +200,7 @@ extension BreakerChange: CustomStringConvertible {
   }
 
   /// The change without its kind.
-  public func words(arrow: String = "->") -> String {
+  @_spi(Command) public func words(arrow: String = "->") -> String {
     let (from, to) = (wireFrom, wireTo)
     if case .policy = self { return PolicyDifference(from: from, to: to).text(arrow: arrow) }
     return from == to || from.isEmpty ? to : "\(from) \(arrow) \(to)"

@@ -1,19 +1,19 @@
 /// One run of one process, distinct from a later process that gets the same number.
-public struct ProcessIdentity: Sendable, Hashable {
+package struct ProcessIdentity: Sendable, Hashable {
   /// The process ID, as the process itself sees it.
-  public var pid: Int32
+  package var pid: Int32
 
   /// When the process started, in clock ticks since the host booted.
-  public var startTicks: UInt64
+  package var startTicks: UInt64
 
   /// The PID namespace that `pid` belongs to.
-  public var pidNamespace: UInt64
+  package var pidNamespace: UInt64
 
   /// The lock that shows other PID namespaces that this process lives; nil if it holds none.
   package var lifeline: Lifeline?
 
   /// Identifies a process by its number, its start time and its namespace.
-  public init(pid: Int32, startTicks: UInt64, pidNamespace: UInt64) {
+  package init(pid: Int32, startTicks: UInt64, pidNamespace: UInt64) {
     self.pid = pid
     self.startTicks = startTicks
     self.pidNamespace = pidNamespace

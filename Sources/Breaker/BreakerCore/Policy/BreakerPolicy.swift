@@ -165,17 +165,17 @@ public struct BreakerPolicy: Sendable, Hashable {
 
 extension BreakerPolicy {
   /// The number of consecutive failures that opens a breaker when no trip condition is set.
-  public static let defaultMaxFailures = 5
+  package static let defaultMaxFailures = 5
 
   /// The number of consecutive failures that opens a breaker, default included; nil if none does.
-  public var consecutiveFailuresToOpen: Int? {
+  @_spi(Command) public var consecutiveFailuresToOpen: Int? {
     if let maxFailures { return maxFailures }
     let hasOtherCondition = failures != nil || failureRate != nil || slowRate != nil
     return hasOtherCondition ? nil : Self.defaultMaxFailures
   }
 
   /// The fewest calls over which a rate is judged, default included.
-  public var callsToJudge: Int { minCalls ?? min(10, last ?? 10) }
+  package var callsToJudge: Int { minCalls ?? min(10, last ?? 10) }
 
   /// How many units of work may be under way; nil if any number may.
   package var limit: CallLimit? { maxConcurrent.map { CallLimit($0, reserved: reserve ?? 0) } }

@@ -41,7 +41,7 @@ extension PolicyKey {
   #if hasAttribute(nonexhaustive)
     @nonexhaustive
   #endif
-  public enum Value: Sendable, Hashable {
+  @_spi(Command) public enum Value: Sendable, Hashable {
     /// A whole number.
     case count
 
@@ -62,7 +62,7 @@ extension PolicyKey {
   }
 
   /// The kind of value that the key takes.
-  public var value: Value {
+  @_spi(Command) public var value: Value {
     switch self {
     case .maxFailures, .failures, .last, .minCalls, .reporters, .probes, .successesToClose,
       .probeCalls, .maxConcurrent, .reserve, .queue:
@@ -78,12 +78,12 @@ extension PolicyKey {
   }
 
   /// The words that a key of words takes; none for any other key.
-  public var words: [String] {
+  @_spi(Command) public var words: [String] {
     value == .word ? BreakerPolicy.LostCalls.allCases.map(\.rawValue) : []
   }
 
   /// Whether the key can be unset, which is written `none`.
-  public var isOptional: Bool {
+  @_spi(Command) public var isOptional: Bool {
     switch self {
     case .maxFailures, .failures, .within, .failureRate, .window, .last, .minCalls, .slowRate,
       .slowAfter, .lumping, .openMax, .probeCalls, .probeFailureRate, .fleetQuorum, .fleetSpread,

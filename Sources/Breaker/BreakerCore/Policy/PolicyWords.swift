@@ -56,9 +56,7 @@ package struct PolicyWords: Sendable, Hashable, CustomStringConvertible {
 /// Words that this version does not know come last, because another version may have written them.
 public struct PolicyDifference: Sendable, Hashable {
   /// A word in which the policies differ.
-  ///
-  /// No version adds cases, so a `switch` over a word needs no `default`.
-  public enum Word: Sendable, Hashable {
+  package enum Word: Sendable, Hashable {
     /// Both have the word, with different values.
     case changed(key: String, from: String, to: String)
 
@@ -70,7 +68,7 @@ public struct PolicyDifference: Sendable, Hashable {
   }
 
   /// The words in which they differ.
-  public private(set) var words: [Word] = []
+  package private(set) var words: [Word] = []
 
   /// Compares two policies in words, such as `max-failures=3 open-for=1m`.
   public init(from old: String, to new: String) {

@@ -271,12 +271,12 @@ enum TripReason {
 ///
 /// Only the beginnings of outages count. One long outage is not flapping, however often its probes
 /// fail, and neither is an opening that rejects no call because of the mode.
-public enum Flapping {
+@_spi(Command) public enum Flapping {
   /// With how many outages within ``span`` a breaker flaps.
-  public static let outages = 5
+  @_spi(Command) public static let outages = 5
 
   /// The time that outages are counted over.
-  public static let span = Duration.seconds(3_600)
+  @_spi(Command) public static let span = Duration.seconds(3_600)
 }
 
 extension BreakerRecord {

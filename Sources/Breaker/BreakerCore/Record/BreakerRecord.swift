@@ -138,7 +138,7 @@ public struct BreakerTotals: Sendable, Hashable {
   public var lostCalls: Int64 = 0
 
   /// Creates totals in which nothing has been counted.
-  public init() {}
+  package init() {}
 
   package var isZero: Bool { self == BreakerTotals() }
 

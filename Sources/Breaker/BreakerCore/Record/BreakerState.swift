@@ -85,7 +85,7 @@ extension BreakerMode: CustomStringConvertible {
 }
 
 /// One value for each state.
-public struct PerState<Value> {
+public struct PerState<Value: Sendable & Hashable>: Sendable, Hashable {
   /// The value of ``BreakerState/closed``.
   public var closed: Value
 
@@ -128,10 +128,6 @@ public struct PerState<Value> {
     return result
   }
 }
-
-extension PerState: Sendable where Value: Sendable {}
-extension PerState: Equatable where Value: Equatable {}
-extension PerState: Hashable where Value: Hashable {}
 
 /// How long a breaker has been in each state, and how often it has entered it, over its lifetime.
 ///

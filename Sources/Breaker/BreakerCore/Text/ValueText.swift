@@ -72,9 +72,9 @@ package enum CountText {
 }
 
 /// Rates as people write them: `50%`, `12.5%`.
-public enum RateText {
+@_spi(Command) public enum RateText {
   /// Parses a percentage such as `50%`; nil if the text is anything else.
-  public static func parse(_ text: String) -> BreakerPolicy.Rate? {
+  @_spi(Command) public static func parse(_ text: String) -> BreakerPolicy.Rate? {
     guard text.utf8.last == 0x25 else { return nil }
     return FactorText.parse(String(Substring(text.utf8.dropLast()))).map {
       BreakerPolicy.Rate.percent($0)
@@ -82,7 +82,7 @@ public enum RateText {
   }
 
   /// Formats a rate; `parse` reads the same rate back.
-  public static func format(_ rate: BreakerPolicy.Rate) -> String {
+  @_spi(Command) public static func format(_ rate: BreakerPolicy.Rate) -> String {
     let sign = rate.partsPerMillion < 0 ? "-" : ""
     let (whole, rest) = rate.partsPerMillion.magnitude.quotientAndRemainder(dividingBy: 10_000)
     guard rest != 0 else { return "\(sign)\(whole)%" }

@@ -196,11 +196,6 @@ public struct Classifier<Value>: Sendable {
   /// A classifier to which every error but a cancellation is a failure, and every value a success.
   public static var usual: Classifier { Classifier() }
 
-  /// Creates a classifier for errors; every value is a success.
-  public static func errors(_ judge: @escaping ErrorJudge) -> Classifier {
-    Classifier(errors: judge)
-  }
-
   /// Creates a classifier for values; every error but a cancellation is a failure.
   public static func values(_ judge: @escaping @Sendable (Value) -> CallOutcome) -> Classifier {
     Classifier(values: judge)

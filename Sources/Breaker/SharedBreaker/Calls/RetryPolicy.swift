@@ -15,8 +15,8 @@ internal import BreakerCore
 /// - once the breaker rejects calls,
 /// - for a caller that has been cancelled,
 /// - after a failure that is permanent or names its own open time,
-/// - after an error that ``retryIf`` does not accept,
-/// - after an error that names a longer wait than ``longest``.
+/// - after an error that `retryIf` does not accept,
+/// - after an error that names a longer wait than the longest one.
 ///
 /// ``RetryPolicy/Attempts-swift.struct`` decides that, also for a loop of your own.
 public struct RetryPolicy: Sendable {
@@ -26,30 +26,21 @@ public struct RetryPolicy: Sendable {
   public let attempts: Int
 
   /// How the wait between two attempts grows.
-  public let backoff: RetryPolicy.Backoff
+  package let backoff: RetryPolicy.Backoff
 
   /// The longest wait between two attempts.
-  public let longest: Duration
+  package let longest: Duration
 
   /// The share by which each wait varies either way, so that callers do not come back together.
-  public let jitter: BreakerPolicy.Rate
+  package let jitter: BreakerPolicy.Rate
 
   /// Whether an error is worth another attempt; if nil, the errors that count as failures are.
-  public let retryIf: (@Sendable (any Error) -> Bool)?
+  package let retryIf: (@Sendable (any Error) -> Bool)?
 
   /// The wait that an error names, such as an HTTP `Retry-After`; it replaces the computed wait.
-  public let retryAfter: (@Sendable (any Error) -> Duration?)?
+  package let retryAfter: (@Sendable (any Error) -> Duration?)?
 
-  /// Describes when to try again.
-  ///
-  /// - Parameters:
-  ///   - attempts: How many times the work runs at most, including the first; at least 1.
-  ///   - backoff: How the wait between two attempts grows.
-  ///   - longest: The longest wait; not negative.
-  ///   - jitter: The share by which each wait varies either way, from 0 to 1.
-  ///   - retryIf: Whether an error is worth another attempt.
-  ///   - retryAfter: The wait that an error names, or nil if it names none.
-  public init(
+  package init(
     attempts: Int, backoff: RetryPolicy.Backoff, longest: Duration = .seconds(60),
     jitter: BreakerPolicy.Rate = 0.0,
     retryIf: (@Sendable (any Error) -> Bool)? = nil,
@@ -74,7 +65,7 @@ extension RetryPolicy {
   /// Tries once and never again.
   public static let never = RetryPolicy(attempts: 1, backoff: .fixed(.zero))
 
-  /// Waits equally long before every further attempt.
+  /// Waits equally long before every further attempt; the parameters are those of an exponential one.
   public static func fixed(
     attempts: Int, delay: Duration, jitter: BreakerPolicy.Rate = 0.0,
     retryIf: (@Sendable (any Error) -> Bool)? = nil,
@@ -86,6 +77,18 @@ extension RetryPolicy {
   }
 
   /// Waits `delay` before the second attempt, and `factor` times as long before each further one.
+  ///
+  /// - Parameters:
+  ///   - attempts: How many times the work runs at most, including the first; at least 1.
+  ///   - delay: The first wait.
+  ///   - factor: How much longer each further wait is.
+  ///   - longest: The longest wait; not negative.
+  ///   - jitter: The share by which each wait varies either way, from 0 to 1, so that callers do not come back
+  ///     together.
+  ///   - retryIf: Whether an error is worth another attempt; if nil, the errors that count as failures are.
+  ///   - retryAfter: The wait that an error names, such as an HTTP `Retry-After`, or nil if it names none. It replaces
+  ///     the computed wait.
+  /// - Returns: The policy.
   public static func exponential(
     attempts: Int, delay: Duration, factor: Double = 2, longest: Duration = .seconds(60),
     jitter: BreakerPolicy.Rate = 0.0, retryIf: (@Sendable (any Error) -> Bool)? = nil,
@@ -97,6 +100,8 @@ extension RetryPolicy {
   }
 
   /// Waits `base` seconds, then `base` squared, then cubed: for a base of 2, 2, 4 and 8 seconds.
+  ///
+  /// The other parameters are those of an exponential policy.
   public static func powers(
     of base: Double, attempts: Int, longest: Duration = .seconds(60),
     jitter: BreakerPolicy.Rate = 0.0,
@@ -111,12 +116,7 @@ extension RetryPolicy {
 
 extension RetryPolicy {
   /// How the wait between two attempts grows.
-  ///
-  /// A later version may add cases, so end a `switch` over it with `default`.
-  #if hasAttribute(nonexhaustive)
-    @nonexhaustive
-  #endif
-  public enum Backoff: Sendable, Hashable {
+  package enum Backoff: Sendable, Hashable {
     /// The wait stays the same.
     case fixed(Duration)
 
@@ -185,7 +185,7 @@ extension RetryPolicy {
   /// It has no effects: it sleeps nowhere and asks no breaker.
   public struct Attempts: Sendable {
     /// The policy that says how often to try and how long to wait.
-    public let policy: RetryPolicy
+    package let policy: RetryPolicy
 
     /// How many attempts have ended.
     public private(set) var ended = 0

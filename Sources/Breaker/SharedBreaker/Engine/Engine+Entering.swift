@@ -13,7 +13,7 @@ extension Engine {
   func settleWhatOthersLeft(
     before ticket: Ticket, under inForce: LimitInForce, of cell: Cell
   ) -> Bool {
-    guard ticket.grant.kind != .probe else { return false }
+    guard ticket.kind != .probe else { return false }
     inForce.limit.slots.lookOnArrival()
     return recordLostCalls(of: cell, under: inForce.limit)
   }
@@ -22,7 +22,7 @@ extension Engine {
   func hasToSettleWhatOthersLeft(
     before ticket: Ticket, under inForce: LimitInForce, of cell: Cell
   ) -> Bool {
-    guard ticket.grant.kind != .probe else { return false }
+    guard ticket.kind != .probe else { return false }
     inForce.limit.slots.lookOnArrival()
     return mayRecordLostCalls(of: cell, under: inForce.limit)
   }
@@ -42,5 +42,5 @@ extension Breaker {
   /// Whether other processes see the calls that this one makes under the breaker's limit; true without a limit.
   ///
   /// A process whose calls others cannot see keeps to the limit alone, or to none if too many processes take part.
-  public var sharesLimit: Bool { engine.sharesLimit(of: cell) }
+  @_spi(Command) public var sharesLimit: Bool { engine.sharesLimit(of: cell) }
 }

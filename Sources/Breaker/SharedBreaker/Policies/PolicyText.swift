@@ -1,4 +1,4 @@
-internal import BreakerCore
+@_spi(Command) internal import BreakerCore
 internal import Glibc
 internal import JSONText
 

@@ -1,4 +1,4 @@
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 /// The kind of value that an argument or option takes.
 enum ValueKind: Sendable, Hashable {

@@ -190,7 +190,7 @@ extension CommandContext {
           .init("permitted", .bool(false)),
           .init("state", .string(rejection.state.wireName)),
           .init("retry_after_ms", JSONValue(milliseconds: rejection.retryAfter)),
-          .init("cause", .string(rejection.cause.wireName)),
+          .init("cause", .string(rejection.cause.rawValue)),
         ]))
     } else {
       note("\(VisibleText.name(name)): rejected: \(rejection)")

@@ -112,16 +112,16 @@ enum PolicyTable {
     let rows = snapshot.policyWords
     let labelWidth = rows.map { $0.key.rawValue.count }.max() ?? 0
     let valueWidth = rows.map { $0.text.count }.max() ?? 0
-    let sourceWidth = rows.map { snapshot.source(of: $0.key).wireName.count }.max() ?? 0
+    let sourceWidth = rows.map { snapshot.source(of: $0.key).rawValue.count }.max() ?? 0
     let isWide = width.map { labelWidth + valueWidth + sourceWidth + 4 > $0 } ?? false
     return rows.map { key, text in
       let source = snapshot.source(of: key)
       if isWide {
-        return "\(key.rawValue) \(text) " + painter.paint(source.wireName, color(of: source))
+        return "\(key.rawValue) \(text) " + painter.paint(source.rawValue, color(of: source))
       }
       return key.rawValue + String(repeating: " ", count: labelWidth - key.rawValue.count + 2)
         + text + String(repeating: " ", count: valueWidth - text.count + 2)
-        + painter.paint(source.wireName, color(of: source))
+        + painter.paint(source.rawValue, color(of: source))
     }
   }
 

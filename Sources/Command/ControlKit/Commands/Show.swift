@@ -95,7 +95,7 @@ extension BreakerDetails {
   static func sources(of snapshot: BreakerSnapshot) -> JSONValue {
     .object(
       PolicyKey.allCases.map { key in
-        .init(key.rawValue, .string(snapshot.source(of: key).wireName))
+        .init(key.rawValue, .string(snapshot.source(of: key).rawValue))
       })
   }
 

@@ -30,7 +30,7 @@ extension CommandSpec {
           .init("permitted", .bool(isFree)),
           .init("state", .string(snapshot.state.wireName)),
           .init("retry_after_ms", JSONValue(milliseconds: snapshot.retryAfter)),
-          .init("cause", isFree ? .null : .string(cause.wireName)),
+          .init("cause", isFree ? .null : .string(cause.rawValue)),
           .init("open_reason", JSONValue(snapshot.openReason)),
           .init("mode", .string(snapshot.mode.wireName)),
           .init("mode_reason", JSONValue(snapshot.modeReason)),

@@ -305,7 +305,7 @@ private struct PageDetails {
       let source = snapshot.source(of: key)
       let word: HTML = "\(key.rawValue)=\(text)"
       guard source == .operator else { return "<li><code>\(word)</code></li>" }
-      return "<li><code>\(word)</code> <span class=\"note\">\(source.wireName)</span></li>"
+      return "<li><code>\(word)</code> <span class=\"note\">\(source.rawValue)</span></li>"
     }
     return "<ul class=\"words\">\(words)</ul>"
   }

@@ -1,4 +1,4 @@
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 /// The frame of all pages: one file, which loads nothing else and runs no script.
 struct PageFrame {

@@ -1,5 +1,5 @@
 import Glibc
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 /// A command behind its breaker, which is retried until it succeeds or a retry makes no sense.
 struct GuardedCommand {

@@ -1,4 +1,4 @@
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 /// The state of a breaker in one line, as commands print it after every change.
 enum StateLine {

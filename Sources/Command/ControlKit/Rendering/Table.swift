@@ -1,4 +1,4 @@
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 /// The table of `status`: one line for each breaker, the worst first.
 struct StatusTable {

@@ -1,4 +1,4 @@
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 /// The states of a breaker over a span of time, as far as its history shows.
 struct Timeline: Sendable, Hashable {

@@ -120,7 +120,7 @@ import Testing
       }
     }
     #expect(throws: Refused.self) {
-      try breaker.run(classify: .errors { _ in .ignored }) {
+      try breaker.run(outcome: { _ in .ignored }) {
         throw Refused()
       } onFailure: { _ in
       }

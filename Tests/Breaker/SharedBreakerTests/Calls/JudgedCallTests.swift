@@ -74,7 +74,7 @@ import Testing
   @Test func `a classifier can judge only values or only errors`() throws {
     let breaker = try breaker(maxFailures: 1)
     #expect(throws: Refused.self) {
-      try breaker.run(classify: .errors { _ in .ignored }) { throw Refused() }
+      try breaker.run(outcome: { _ in .ignored }) { throw Refused() }
     }
     #expect(try breaker.run(classify: .values { $0 < 0 ? .failure() : .success }) { 1 } == 1)
     #expect(breaker.state == .closed)
@@ -90,10 +90,10 @@ import Testing
     }
     #expect(throws: Refused.self) { try breaker.run(outcome: judge) { try refuse(as: Int.self) } }
     #expect(throws: Refused.self) {
-      try breaker.run(classify: .errors(judge)) { try refuse(as: String.self) }
+      try breaker.run(outcome: judge) { try refuse(as: String.self) }
     }
     await #expect(throws: Refused.self) {
-      try await breaker.run(timeout: .seconds(9), classify: .errors(judge)) {
+      try await breaker.run(timeout: .seconds(9), outcome: judge) {
         try refuse(as: Response.self)
       }
     }

@@ -149,7 +149,7 @@ import Testing
     let values = Notes<Int>()
     _ = try await breaker.run(
       retry: .fixed(attempts: 3, delay: .zero, retryIf: { _ in true }),
-      classify: .errors { _ in .ignored }
+      outcome: { _ in .ignored }
     ) {
       await Task.yield()
       values.note(1)
@@ -189,7 +189,7 @@ import Testing
     let runs = Notes<Int>()
     let retry = RetryPolicy.fixed(attempts: 3, delay: .zero)
     await #expect(throws: Refused.self) {
-      try await breaker.run(retry: retry, classify: .errors { _ in outcome }) {
+      try await breaker.run(retry: retry, outcome: { _ in outcome }) {
         await Task.yield()
         runs.note(1)
         throw Refused()
@@ -205,7 +205,7 @@ import Testing
     #expect(throws: Refused.self) {
       try breaker.run(
         retry: .fixed(attempts: 3, delay: .zero, retryIf: { _ in true }),
-        classify: .errors { _ in .permanentFailure() }
+        outcome: { _ in .permanentFailure() }
       ) {
         runs.note(1)
         throw Refused()

@@ -90,7 +90,7 @@ import Testing
     let breaker = try breaker(BreakerPolicy(maxFailures: 1))
     let work = HungWork()
     let call = Task {
-      try await breaker.run(timeout: timeout, classify: .errors { _ in .ignored }) {
+      try await breaker.run(timeout: timeout, outcome: { _ in .ignored }) {
         await work.hang()
       } onFailure: { error in
         #expect(error is CallTimedOut)
