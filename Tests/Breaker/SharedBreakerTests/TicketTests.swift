@@ -37,6 +37,24 @@ import Testing
     #expect(ticket.held == nil && ticket.outer == room && ticket.room == 77 && !ticket.hasRoom)
   }
 
+  @Test func `a token is the same in each process, and so is its ticket`() throws {
+    var ticket = Ticket(probe, breaker: 10, lineage: -11, from: .local)
+    ticket.start = Instant(nanoseconds: 12)
+    ticket.forkDepth += 1
+    let token = PermitToken(name: "api", ticket: ticket)
+    #expect(PermitToken(token.description) == token)
+    #expect(token.ticket.isOwn && token.ticket.source == .store && token.ticket.start == nil)
+    #expect(token.ticket.breaker == 10 && token.ticket.lineage == -11 && token.kind == .probe)
+    #expect(PermitToken(token.description + "x")?.name == "apix")
+    // Only the lease of a probe ends.
+    let ordinary = PermitToken(
+      name: "api",
+      ticket: Ticket(PermitGrant(kind: .normal, generation: 7), breaker: 10, from: .store))
+    #expect(ordinary.kind == .normal && PermitToken(ordinary.description) == ordinary)
+    #expect(
+      PermitToken("cb1.0.10.7.0.9.api") == nil && PermitToken("cb1.0.10.7.0.0.api") == ordinary)
+  }
+
   @Test func `a ticket fits into the words of a permit of the C library, and is quickly moved`() {
     #expect(MemoryLayout<Ticket>.size == 80)
     #expect(MemoryLayout<PermitDecision>.size <= 104)

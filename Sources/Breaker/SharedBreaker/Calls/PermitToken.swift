@@ -23,20 +23,32 @@ public struct PermitToken: Sendable, Hashable {
   /// The name of the breaker.
   public let name: String
 
-  let ticket: Ticket
+  /// The part of a ticket that means something in any process.
+  private let numbers: Ticket
 
   init(name: String, ticket: Ticket) {
-    self.name = name
-    // The rest of a ticket says what the process that got it knows.
     let grant = PermitGrant(
       kind: ticket.kind, generation: ticket.grant.generation, lease: ticket.grant.lease,
       deadline: ticket.kind == .probe ? ticket.grant.deadline : nil)
-    self.ticket = Ticket(
-      grant, breaker: ticket.breaker, lineage: ticket.lineage, from: .store)
+    self.init(name: name, grant, breaker: ticket.breaker, lineage: ticket.lineage)
+  }
+
+  private init(name: String, _ grant: PermitGrant, breaker: Int64, lineage: Int64) {
+    self.name = name
+    var numbers = Ticket(grant, breaker: breaker, lineage: lineage, from: .store)
+    numbers.forkDepth = 0
+    self.numbers = numbers
+  }
+
+  /// The ticket, which belongs to each process that has the token.
+  var ticket: Ticket {
+    var ticket = numbers
+    ticket.forkDepth = ForkGuard.depth
+    return ticket
   }
 
   /// Whether the permit is for an ordinary call or for a probe.
-  public var kind: PermitKind { ticket.kind }
+  public var kind: PermitKind { numbers.kind }
 }
 
 extension PermitToken: LosslessStringConvertible {
@@ -64,15 +76,13 @@ extension PermitToken: LosslessStringConvertible {
       part.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int64(part) : nil
     }
     guard numbers.count == 4, numbers[0] > 0 else { return nil }
-    self.name = name
     let isProbe = numbers[2] > 0
     // Only the lease of a probe ends.
     guard isProbe || numbers[3] == 0 else { return nil }
     let grant = PermitGrant(
       kind: isProbe ? .probe : .normal, generation: numbers[1], lease: numbers[2],
       deadline: isProbe ? Instant(nanoseconds: numbers[3]) : nil)
-    ticket = Ticket(
-      grant, breaker: numbers[0], lineage: Int64(bitPattern: store), from: .store)
+    self.init(name: name, grant, breaker: numbers[0], lineage: Int64(bitPattern: store))
   }
 
   private static func escaped(_ name: String) -> String {
