@@ -18,9 +18,6 @@ public struct FleetConfirmations: Sendable, Hashable {
 
     /// The host has not been heard from for a while, and has not confirmed it.
     case silent
-
-    /// The relay of the host is of a version that does not tell.
-    case mute = "does_not_confirm"
   }
 
   /// A host of the fleet.

@@ -78,7 +78,7 @@ public struct RelayStatus: Sendable, Hashable {
     /// The version of its relay; nil if it does not tell.
     public var relay: String?
 
-    /// The version of the protocol that its relay speaks: 1 has neither confirmations nor signatures.
+    /// The version of the protocol that its relay speaks.
     public var speaks: Int64
 
     /// Whether its description is signed with a key of the fleet; nil if this host has no key.

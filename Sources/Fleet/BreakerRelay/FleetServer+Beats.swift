@@ -38,34 +38,52 @@ extension FleetServer {
   ///
   /// - Throws: `RelayTrouble.nameTaken` if another relay works under its name.
   func beat(
-    lineage: String, _ description: HostText, sentAt: Int64, isKnown: Bool, silence: Int64
+    _ mark: HostMark, since began: ContinuousClock.Instant, silence: Int64
   ) throws(RelayTrouble) -> Beat {
-    let parts = try beat(
-      lineage, description, sentAt: sentAt, as: isKnown ? "1" : "0", silence: silence)
-    guard parts.first?.text == "taken" else { return try Self.beat(parts) }
-    guard let complaint = complaint(aboutHolder: parts, silence: silence) else {
-      throw .nameTaken(options.host)
+    let text = signed(mark)
+    for _ in 0..<8 {
+      let words = [
+        "EVALSHA", beatScript, "4", keys.count, keys.epoch, keys.hosts, keys.host(options.host),
+        options.host, text, markDigest, Self.newEpoch(), String(mark.sentAt), String(silence),
+      ]
+      guard let parts = try ask([words])[0].elements else { throw .unexpected("a beat") }
+      guard parts.first?.text == "other" else {
+        markDigest = ServerDigest.text(of: text)
+        return try Self.beat(parts)
+      }
+      guard parts.count == 4, let now = parts[3].number(upTo: ServerClock.latest) else {
+        throw .unexpected("a beat")
+      }
+      let age = DurationText.milliseconds(.now - began)
+      try judge(parts[2], of: mark, since: now - age, at: now, silence)
+      markDigest = parts[1].text ?? ""
     }
-    context.refuse(complaint)
-    return try Self.beat(
-      try beat(lineage, description, sentAt: sentAt, as: "2", silence: silence))
+    throw .redis(RedisError("another client keeps writing in the place of this host's mark"))
   }
 
-  private func beat(
-    _ lineage: String, _ description: HostText, sentAt: Int64, as standing: String, silence: Int64
-  ) throws(RelayTrouble) -> [RedisReply] {
-    var words = [
-      "EVALSHA", beatScript, "5", keys.count, keys.epoch, keys.hosts,
-      keys.host(options.host), keys.stream, options.host, signed(description.plain), lineage,
-      context.run,
-      String(silence), Self.newEpoch(), standing, String(sentAt),
-    ]
-    if let read = description.position {
-      words += [read.epoch, String(read.number), read.entry, signed(description.text)]
+  /// Judges what stands in the place of this host's mark: what is not proven is absent, and so is what an
+  /// earlier run of this relay has left.
+  private func judge(
+    _ found: RedisReply, of mark: HostMark, since began: Int64, at now: Int64, _ silence: Int64
+  ) throws(RelayTrouble) {
+    if case .bytes(let bytes) = found, bytes.isEmpty { return }
+    do throws(Refusal) {
+      let other = try HostMark(
+        found.text ?? "", of: options.host, believing: context.authority)
+      let isEarlier = other.lineage == mark.lineage && other.sentAt <= began
+      guard other.run != mark.run, !other.hasLeft, !isEarlier,
+        other.isRecent(at: now, within: silence)
+      else { return }
+    } catch {
+      guard context.authority.isOn else { return }
+      context.refuse(
+        Refusal(
+          error.kind == .unsigned ? .unsigned : .forged, host: options.host,
+          "what stands on the server in the place of this host does not count, so it is replaced:"
+            + " \(error.description)"))
+      return
     }
-    let answer = try ask([words])[0]
-    guard let parts = answer.elements else { throw .unexpected("a beat") }
-    return parts
+    throw .nameTaken(options.host)
   }
 
   /// Reads the answer to a beat.
@@ -79,27 +97,5 @@ extension FleetServer {
 
   private static func newEpoch() -> String {
     String(UInt64.random(in: .min ... .max), radix: 16)
-  }
-
-  /// Why the entry under this host's name is not a live claim to it; nil if it is one.
-  private func complaint(
-    aboutHolder parts: [RedisReply], silence: Int64
-  ) -> Refusal? {
-    let authority = context.authority
-    guard authority.isOn, parts.count == 4, let now = parts[3].number(upTo: ServerClock.latest)
-    else { return nil }
-    let description = parts[2].text.flatMap {
-      HostDescription($0, of: options.host, believing: authority)
-    }
-    if let description, description.isAtWork(at: now, within: silence, to: authority) { return nil }
-    let why =
-      switch description?.proof {
-      case .unsigned?: "is not signed with a key of the fleet"
-      case .proven?: "is an old one that somebody has put back"
-      case .unchecked?, .wrong?, nil: "is signed with another key than this host has, or damaged"
-      }
-    return Refusal(
-      description?.proof == .unsigned ? .unsigned : .forged, host: options.host,
-      "what stands on the server in the place of this host \(why), so it is replaced")
   }
 }

@@ -14,6 +14,9 @@ final class FleetServer {
   private let clearScript: String
   private let scanScript: String
 
+  /// The digest of this host's mark on the server, as far as this relay knows it.
+  var markDigest = ""
+
   /// The server's clock when the connection began.
   let clock: ServerClock
 
@@ -79,7 +82,7 @@ extension FleetServer {
   private func clearStrangeKeys() throws(RelayTrouble) {
     let types = [
       (keys.stream, "stream"), (keys.count, "text"), (keys.epoch, "text"),
-      (keys.commands, "hash"), (keys.evidence, "hash"), (keys.sealed, "hash"),
+      (keys.commands, "hash"), (keys.evidence, "hash"),
       (keys.hosts, "set"), (keys.host(options.host), "host"),
     ]
     let words = ["EVALSHA", clearScript, String(types.count)] + types.map(\.0) + types.map(\.1)
@@ -91,16 +94,15 @@ extension FleetServer {
     }
   }
 
-  /// Reads the state of the fleet.
-  func state() throws(RelayTrouble) -> FleetState {
+  /// Reads the state of the fleet, for a host that knows some commands.
+  func state(knowing own: [FleetCommand]) throws(RelayTrouble) -> FleetState {
     let questions = [["MULTI"]] + FleetState.questions(keys) + [["EXEC"]]
     guard let answers = try ask(questions).last?.elements else { throw .unexpected("EXEC") }
     var state = try served { () throws(RedisError) in
-      try FleetState(answers, for: options.host, believing: context.authority)
+      try FleetState(answers, knowing: own, believing: context.authority)
     }
     try scan(keys.commands) { state.take(commands: $0) }
     try scan(keys.evidence) { state.take(evidence: $0) }
-    if context.authority.isOn { try scan(keys.sealed) { state.take(sealed: $0) } }
     return state
   }
 
@@ -132,14 +134,10 @@ extension FleetServer {
 
   /// Deletes evidence that is out of date.
   func forgetPast(in state: FleetState) throws(RelayTrouble) {
-    try forget(state.pastEvidence, in: keys.evidence)
-    try forget(state.pastSealed, in: keys.sealed)
-  }
-
-  private func forget(_ evidence: [RedisReply], in key: String) throws(RelayTrouble) {
+    let evidence = state.pastEvidence
     for start in stride(from: 0, to: evidence.count, by: 1_000) {
       let words = evidence[start..<min(start + 1_000, evidence.count)].compactMap(\.text)
-      _ = try ask([["EVALSHA", forgetScript, "1", key] + words])
+      _ = try ask([["EVALSHA", forgetScript, "1", keys.evidence] + words])
     }
   }
 
@@ -149,7 +147,7 @@ extension FleetServer {
       messages.compactMap { message in
         guard let fields = message.fields(sentAt: now), let kind = fields["k"] else { return nil }
         let words = [
-          "EVALSHA", evidenceScript, "4", keys.stream, keys.count, keys.evidence, keys.sealed,
+          "EVALSHA", evidenceScript, "3", keys.stream, keys.count, keys.evidence,
           String(options.maximumStream), kind, message.host, message.lineage, message.name,
           String(message.generation), fields["r"] ?? "0",
         ]
@@ -175,32 +173,35 @@ extension FleetServer {
     "it has more than \(FleetMessage.longest) bytes, which no host reads: give a shorter one"
 
   /// Publishes commands: those of this host, and those of others with the seals that these have given.
-  ///
-  /// The server may replace a value whose digest is in `replaceable`, although it may seem to be
-  /// later.
   func tell(
-    _ commands: [FleetCommand], lineage: String, at now: Int64,
-    replacing replaceable: [FleetState.CommandPlace: String] = [:]
+    _ commands: [FleetCommand], lineage: String, at now: Int64
   ) throws(RelayTrouble) -> [Telling] {
     let signed = commands.map { command in
       command.host == options.host
         ? context.authority.signed(vouched(command, at: now), at: now) : command
     }
-    let refusals = signed.map { refusal(of: $0, at: now) }
-    let answers = try askInPieces(
-      zip(signed, refusals).filter { $1 == nil }.map { command, _ in
-        words(for: command, lineage: lineage, at: now, replacing: replaceable)
-      })
-    var rest = answers[...]
-    return refusals.map { refusal in
-      if let refusal { return .refused(refusal) }
-      return switch rest.popFirst()?.text {
-      case nil, "": .told
-      case "!": .refused(Self.isAhead)
-      case let host?: .overtaken(by: host)
+    var tellings = signed.map { refusal(of: $0, at: now).map { Telling.refused($0) } }
+    var ways = signed.map { CommandWay($0, lineage: lineage, at: now) }
+    // Each time around, another relay or an attacker has been faster.
+    for _ in 0..<Self.attempts {
+      let open = tellings.indices.filter { tellings[$0] == nil }
+      guard !open.isEmpty else { break }
+      let answers = try askInPieces(
+        open.map { place in
+          ["EVALSHA", commandScript, "3", keys.stream, keys.count, keys.commands]
+            + ways[place].words(atMost: options.maximumStream)
+        })
+      for (place, answer) in zip(open, answers) {
+        tellings[place] = ways[place].judge(answer, at: now, context)
       }
     }
+    return tellings.map { $0 ?? .refused(Self.isContested) }
   }
+
+  private static let attempts = 8
+
+  private static let isContested =
+    "another client keeps writing something in its place on the server"
 
   /// A command of this host with the user whom its relay has seen giving it.
   ///
@@ -208,7 +209,7 @@ extension FleetServer {
   /// fleet's key has signed it.
   private func vouched(_ command: FleetCommand, at now: Int64) -> FleetCommand {
     let isProven =
-      command.isProven && context.authority.proof(of: command, at: now).proof == .proven
+      command.isProven && (try? context.authority.checked(command, at: now))?.isProven ?? false
     var command = command
     command.verifiedUser =
       isProven ? command.verifiedUser : context.givers.user(of: command)
@@ -219,6 +220,7 @@ extension FleetServer {
   private func refusal(of command: FleetCommand, at now: Int64) -> String? {
     let authority = context.authority
     if Self.isTooLarge(command) { return Self.isTooLarge }
+    if command.stamp > now + 86_400_000 { return Self.isAhead }
     if command.host == options.host {
       if let complaint = authority.complaint(aboutCommandsOf: command.host) { return complaint }
     }
@@ -232,45 +234,6 @@ extension FleetServer {
     }
   }
 
-  private func words(
-    for command: FleetCommand, lineage: String, at now: Int64,
-    replacing replaceable: [FleetState.CommandPlace: String]
-  ) -> [String] {
-    let text = CommandText.text(of: command)
-    let seal = context.authority.seal(fields: [
-      "v": FleetMessage.version, "k": "command", "h": command.host, "l": lineage,
-      "b": command.name, "s": String(command.stamp), "c": text, "t": String(now),
-    ])
-    let words = [
-      "EVALSHA", commandScript, "3", keys.stream, keys.count, keys.commands,
-      String(options.maximumStream), command.host, lineage, command.name, String(command.stamp),
-      text, String(DurationText.milliseconds(command.age)), String(FleetMessage.ownTime),
-      seal == nil ? "" : String(now), seal ?? "",
-    ]
-    return command.byAspect.sorted { $0.key < $1.key }.reduce(into: words) { words, part in
-      let place = FleetState.CommandPlace(name: command.name, aspect: part.key)
-      words += [part.key, CommandText.text(of: part.value), replaceable[place] ?? ""]
-    }
-  }
-
-  /// The digests of values on the server that stand in a command's places without proof.
-  func forgeries(
-    inPlaceOf command: FleetCommand, at now: Int64
-  ) throws(RelayTrouble) -> [FleetState.CommandPlace: String] {
-    guard context.authority.isOn else { return [:] }
-    var forgeries: [FleetState.CommandPlace: String] = [:]
-    for aspect in command.byAspect.keys {
-      let place = FleetState.CommandPlace(name: command.name, aspect: aspect)
-      let answer = try ask([["HGET", keys.commands, place.field]])[0]
-      guard let kept = ServerDigest(answer) else { continue }
-      let isProven = answer.text.map {
-        KeptCommand.isProven($0, at: place, now: now, to: context.authority)
-      }
-      if isProven != true { forgeries[place] = kept.text }
-    }
-    return forgeries
-  }
-
   /// Whether other hosts would refuse the message because of its size.
   private static func isTooLarge(_ command: FleetCommand) -> Bool {
     // The other fields of a message have far fewer bytes.
@@ -278,15 +241,8 @@ extension FleetServer {
       > FleetMessage.longest - 1_024
   }
 
-  /// Replaces the list of commands that this host has refused; nil if there are none.
-  func describe(refusals text: String?) throws(RelayTrouble) {
-    let key = keys.host(options.host)
-    let field = FleetKeys.refusalsField
-    _ = try ask([text.map { ["HSET", key, field, $0] } ?? ["HDEL", key, field]])
-  }
-
-  func signed(_ description: String) -> String {
-    context.authority.sealed(description, .host, [options.host])
+  func signed(_ mark: HostMark, of host: String? = nil) -> String {
+    context.authority.sealed(mark.text, .host, [host ?? options.host])
   }
 
   private func signed(_ breaker: FleetBreaker) -> String {
@@ -294,13 +250,15 @@ extension FleetServer {
   }
 
   /// Replaces the descriptions of the host and of all its breakers.
-  func describe(_ description: HostText, _ breakers: [FleetBreaker]) throws(RelayTrouble) {
+  func describe(_ mark: HostMark, _ breakers: [FleetBreaker]) throws(RelayTrouble) {
     let key = keys.host(options.host)
     let fields = breakers.map { ["HSET", key, $0.name, signed($0)] }
+    let text = signed(mark)
     _ = try ask([
-      ["MULTI"], ["DEL", key], ["HSET", key, FleetKeys.ownField, signed(description.plain)],
+      ["MULTI"], ["DEL", key], ["HSET", key, FleetKeys.ownField, text],
       ["EXPIRE", key, "86400"], ["EXEC"],
     ])
+    markDigest = ServerDigest.text(of: text)
     _ = try askInPieces(fields)
   }
 
@@ -313,12 +271,73 @@ extension FleetServer {
       })
   }
 
-  /// Removes the description of the host, so that it does not count as silent.
-  func leave() throws(RelayTrouble) {
+  /// Says farewell, so that no host waits for this one.
+  func leave(_ mark: HostMark) throws(RelayTrouble) {
     let host = options.host
     _ = try ask([
-      ["EVALSHA", leaveScript, "2", keys.hosts, keys.host(host), host, context.run]
+      [
+        "EVALSHA", leaveScript, "2", keys.hosts, keys.host(host), host, signed(mark), markDigest,
+      ]
     ])
+  }
+}
+
+/// The way of one command to the server.
+struct CommandWay {
+  private let command: FleetCommand
+  private let lineage: String
+  private let now: Int64
+
+  /// The parts of the command that the server is to keep, and the digest of what is in their places.
+  private var parts: [(aspect: String, part: FleetCommand, digest: String)]
+
+  init(_ command: FleetCommand, lineage: String, at now: Int64) {
+    self.command = command
+    self.lineage = lineage
+    self.now = now
+    parts = command.byAspect.sorted { $0.key < $1.key }.map { ($0.key, $0.value, "") }
+  }
+
+  /// The arguments of the script.
+  func words(atMost entries: Int) -> [String] {
+    [
+      String(entries), command.host, lineage, command.name, String(command.stamp),
+      CommandText.text(of: command),
+    ]
+      + parts.flatMap {
+        [$0.aspect, KeptCommand.text(of: $0.part, about: $0.aspect, at: now), $0.digest]
+      }
+  }
+
+  /// Judges what the script has found in the places of the parts: what is not proven is absent, and of two
+  /// commands the later one stays.
+  ///
+  /// - Returns: The result; nil if the script is to be asked again.
+  mutating func judge(
+    _ answer: RedisReply, at now: Int64, _ context: RelayContext
+  ) -> FleetServer.Telling? {
+    let found = answer.elements ?? []
+    guard !found.isEmpty else { return .told }
+    var winner: String?
+    var left: [(aspect: String, part: FleetCommand, digest: String)] = []
+    for (place, part) in parts.enumerated() where 2 * place + 1 < found.count {
+      let kept = found[2 * place + 1].text.flatMap { text in
+        try? KeptCommand.command(
+          text, at: .init(name: command.name, aspect: part.aspect), now: now,
+          believing: context.authority)
+      }
+      if let kept, !part.part.isLater(than: kept) {
+        let isOwn = kept.host == context.options.host && kept.stamp == command.stamp
+        if !isOwn || context.authority.isCurrent(kept) {
+          if kept.isLater(than: part.part) { winner = kept.host }
+          continue
+        }
+      }
+      left.append((part.aspect, part.part, found[2 * place].text ?? ""))
+    }
+    parts = left
+    if left.isEmpty { return winner.map { .overtaken(by: $0) } ?? .told }
+    return nil
   }
 }
 

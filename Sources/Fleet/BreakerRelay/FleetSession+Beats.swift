@@ -8,17 +8,12 @@ extension FleetSession {
     guard lineage == self.lineage else { throw .replaced(context.store.path) }
     guard try Self.stored({ () throws(StoreError) in try claim.withdrawals() }) == withdrawals
     else { throw .behind("commands of this host were withdrawn") }
-    // A host never says that it has read a command before it says that it has refused it.
-    try describeRefusals()
-    description.position = position
-    if context.authority.isOn {
-      description.sentAt = now
-      description.heard = heard
-    }
+    try noteRefusals()
+    noteHeard()
+    mark.sentAt = now
     let sent = FleetMessage.ownTime
     let beat = try server.beat(
-      lineage: lineage, description, sentAt: now, isKnown: true,
-      silence: BeatPace.silence(ofFleet: view.hostsSeen))
+      mark, since: context.began, silence: BeatPace.silence(ofFleet: view.hostsSeen))
     clock = ServerClock(milliseconds: beat.now)
     noteSkew((sent + FleetMessage.ownTime) / 2 - beat.now)
     noteHosts(beat.hostsSeen)
@@ -31,6 +26,7 @@ extension FleetSession {
       throw .behind("this host has commands with stamps that no command can have")
     }
     try describe()
+    if ContinuousClock.now >= nextLook { try look() }
     scheduleBeat()
     context.onStep(.beaten)
   }
@@ -40,9 +36,9 @@ extension FleetSession {
 
   /// Notes by how much this host's clock is ahead of the server's.
   private func noteSkew(_ skew: Int64) {
-    // The description stays the same as long as only the time that a beat takes differs.
-    if let known = description.skew, (known - skew).magnitude < 1_000 { return }
-    description.skew = skew
+    // The mark stays the same as long as only the time that a beat takes differs.
+    if let known = mark.skew, (known - skew).magnitude < 1_000 { return }
+    mark.skew = skew
     context.health.change { $0.skew = skew }
     let isSkewed = skew.magnitude >= Self.largestSkew
     guard context.course.now.isSkewed != isSkewed else { return }
@@ -58,26 +54,46 @@ extension FleetSession {
         + " commands to the fleet the wrong one may win: set it")
   }
 
-  /// Tells which commands breakers of this host do not follow, if that has changed.
-  private func describeRefusals() throws(RelayTrouble) {
+  /// Notes which commands this host does not follow, if that has changed.
+  private func noteRefusals() throws(RelayTrouble) {
     if mayFollowOthers {
       let commands = try Self.stored { () throws(StoreError) in try claim.unfollowedCommands() }
-      unfollowed = commands.map {
-        RefusedCommand(
-          name: $0.name, stamp: $0.stamp, host: $0.host, "it does not fit the policy of this host")
+      let found = commands.map { RefusedCommand($0, "it does not fit the policy of this host") }
+      if found != unfollowed {
+        unfollowed = found
+        heard = Self.heard(try known(), without: commands)
       }
       mayFollowOthers = false
     }
-    let names = Set(unfollowed.map(\.name))
-    let others = context.course.now.refused.values.filter { !names.contains($0.name) }
-    let all = (unfollowed + others).sorted { ($0.name, $0.stamp) < ($1.name, $1.stamp) }
-    let text = RefusedCommands(all).text.map {
-      context.authority.sealed($0, .refusals, [context.options.host])
-    }
-    guard text != toldRefusals else { return }
-    try server.describe(refusals: text)
-    toldRefusals = text
-    description.refusals = FleetAuthority.seal(of: text)
+    let others = context.course.now.refused.values.filter { !heard.hasMark(of: $0) }
+    mark.refused = Array(
+      (unfollowed + others)
+        .sorted { ($1.stamp, $1.name) < ($0.stamp, $0.name) }.prefix(HostMark.roomForRefused))
+  }
+
+  /// The commands that a host with some registers has dealt with.
+  static func heard(_ known: [FleetCommand], without unfollowed: [FleetCommand]) -> HeardCommands {
+    let left = Set(unfollowed.map { "\($0.name)\n\($0.stamp)\n\($0.host)" })
+    return HeardCommands(known.filter { !left.contains("\($0.name)\n\($0.stamp)\n\($0.host)") })
+  }
+
+  /// Notes which commands this host has dealt with, for its mark and for clients that ask.
+  func noteHeard() {
+    mark.heard = heard.told()
+    let heard = heard
+    context.course.change { $0.heard = heard }
+  }
+
+  /// Says farewell to the fleet.
+  func leave() throws(RelayTrouble) {
+    mark.sentAt = now
+    mark.hasLeft = true
+    try server.leave(mark)
+  }
+
+  /// The latest commands that the store knows.
+  func known() throws(RelayTrouble) -> [FleetCommand] {
+    try Self.stored { () throws(StoreError) in try claim.commands() }
   }
 
   /// Notes how many hosts the fleet has.

@@ -6,35 +6,30 @@ extension FleetSession {
   func catchUp(after feed: LocalFeed) throws(RelayTrouble) {
     // Changes from here on are told later; earlier ones are found in the store.
     _ = feed.take()
-    let state = try server.state()
+    let own = try known()
+    let state = try server.state(knowing: own)
     guard state.epoch == position.epoch else { throw .behind("the server has lost its data") }
     position.number = state.number
     position.entry = state.entry
-    for refusal in state.refusals { context.refuse(refusal) }
-    for (name, host, evidence) in state.evidence {
-      do throws(Refusal) {
-        try view.take(evidence, of: name, from: host)
-      } catch {
-        context.refuse(error)
-      }
-    }
+    take(state)
     try stream.check(after: position.entry)
     try server.forgetPast(in: state)
     context.onStep(.read)
     withdrawals = try Self.stored { () throws(StoreError) in try claim.withdrawals() }
     try correctImpossibleStamps(knowing: state)
-    let own = try Self.stored { () throws(StoreError) in try claim.commands() }
-    heard = HeardCommands(own)
+    heard = Self.heard(
+      try known(),
+      without: try Self.stored { () throws(StoreError) in try claim.unfollowedCommands() })
     try noteEpoch()
     try apply(
-      state.unheard(knowing: own).map { .remembered($0) }, suspecting: try plan(view.suspects))
+      state.unheard.map { .remembered($0) }, suspecting: try plan(view.suspects))
     context.onStep(.remembered)
-    let lost = state.lost(knowing: own)
     // Commands that are overtaken here were so before, so they are not reported.
-    _ = try server.tell(lost, lineage: lineage, at: now, replacing: state.replaceable)
+    _ = try server.tell(state.lost(from: context.options.host), lineage: lineage, at: now)
     context.onStep(.toldLost)
     try tellEvidence()
     try describeAll()
+    try noteHosts()
     context.onStep(.described)
     while !context.isStopped {
       guard try tellPendingCommands() else { break }
@@ -43,6 +38,45 @@ extension FleetSession {
     context.onStep(.listening)
     // The next beat tells how far this host has read.
     scheduleBeat(after: 0)
+  }
+
+  /// Takes over what the server has, as far as it is proven.
+  private func take(_ state: FleetState) {
+    for refusal in state.refusals { context.refuse(refusal) }
+    for (name, host, evidence) in state.evidence {
+      do throws(Refusal) {
+        try view.take(evidence, of: name, from: host)
+      } catch {
+        context.refuse(error)
+      }
+    }
+  }
+
+  /// Looks again at what the server has, and puts what this host knows to be right in its place.
+  ///
+  /// A client that can write to the server may have taken it away, or put something else there.
+  func look() throws(RelayTrouble) {
+    scheduleLook()
+    let state = try server.state(knowing: try known())
+    guard state.epoch == position.epoch else { throw .behind("the server has lost its data") }
+    view.forgetTold()
+    take(state)
+    try apply(state.unheard.map { Self.news(of: $0) }, suspecting: [])
+    _ = try server.tell(state.lost(from: context.options.host), lineage: lineage, at: now)
+    try tellEvidence()
+    try noteHosts()
+  }
+
+  /// Remembers the hosts that are there, so that none is forgotten with the server's data.
+  private func noteHosts() throws(RelayTrouble) {
+    _ = try HostRoll(context, leavingOutKnown: true) { words throws(RelayTrouble) in
+      try server.ask(words)
+    }
+  }
+
+  /// Not all relays look at the same moment.
+  func scheduleLook() {
+    nextLook = .now + context.options.lookInterval * Double.random(in: 0.5...1)
   }
 
   /// Notes where the host has begun to read, in case the stream is a new one.
@@ -94,12 +128,8 @@ extension FleetSession {
     }
     context.manager.showLife()
     undescribed = []
-    toldRefusals = nil
-    description.refusals = nil
-    if context.authority.isOn {
-      description.sentAt = now
-      description.heard = heard
-    }
-    try server.describe(description, breakers)
+    mark.sentAt = now
+    mark.heard = heard.told()
+    try server.describe(mark, breakers)
   }
 }

@@ -11,8 +11,8 @@ final class FleetSession {
   let stream: FleetStream
   let lineage: String
 
-  /// The description of this host on the server.
-  var description: HostText
+  /// All that this host says of itself on the server.
+  var mark: HostMark
   var view: FleetView
   var clock: ServerClock
   var position: FleetPosition
@@ -26,9 +26,6 @@ final class FleetSession {
   /// The commands that breakers of this host do not follow, because they do not fit.
   var unfollowed: [RefusedCommand] = []
 
-  /// The refusals of this host that the server has.
-  var toldRefusals: String?
-
   /// The breakers that this host is going to suspect, and when.
   var suspicions: [String: ContinuousClock.Instant] = [:]
 
@@ -36,7 +33,10 @@ final class FleetSession {
   var withdrawals: Int64 = 0
   var nextBeat = ContinuousClock.now
 
-  /// The latest commands that this host has dealt with.
+  /// When to look again at what the server has.
+  var nextLook = ContinuousClock.now
+
+  /// The commands that this host has dealt with.
   var heard = HeardCommands()
   private let beganAt = ContinuousClock.now
 
@@ -50,21 +50,17 @@ final class FleetSession {
     let host = context.options.host
     let lineage = try Self.stored { () throws(StoreError) in try context.store.lineage() }
     self.lineage = lineage
-    description = HostText(lineage: lineage, run: context.run, since: since)
-    description.keys = context.authority.keyNames
     view = FleetView(host: host)
     let server = try FleetServer(context)
     self.server = server
+    mark = HostMark(lineage: lineage, run: context.run, sentAt: server.clock.now())
+    mark.keys = context.authority.keyNames
     stream = try FleetStream(context, at: server.address)
-    let notes = context.course.now
-    if context.authority.isOn { description.sentAt = server.clock.now() }
-    let beat = try server.beat(
-      lineage: lineage, description, sentAt: server.clock.now(), isKnown: notes.hasBeenSeen,
-      silence: BeatPace.shortestSilence)
-    context.course.change { $0.hasBeenSeen = true }
+    let beat = try server.beat(mark, since: context.began, silence: BeatPace.shortestSilence)
     clock = ServerClock(milliseconds: beat.now)
-    view.hostsSeen = max(beat.hostsSeen, notes.hostsSeen)
+    view.hostsSeen = max(beat.hostsSeen, context.course.now.hostsSeen)
     position = FleetPosition(epoch: beat.epoch, number: beat.number, entry: "0-0")
+    scheduleLook()
     context.onStep(.connected)
   }
 
@@ -131,7 +127,7 @@ extension FleetSession {
       guard !pending.isEmpty else { return false }
       context.manager.showLife()
       let commands = pending.map(\.command)
-      let tellings = try tell(commands)
+      let tellings = try server.tell(commands, lineage: lineage, at: now)
       context.onStep(.told)
       var done: [Int64] = []
       var refusals: [Int64: String?] = [:]
@@ -161,25 +157,14 @@ extension FleetSession {
         let told = Set(done)
         for command in pending where told.contains(command.id) {
           context.givers.told(command.command)
+          heard.take(command.command)
         }
+        noteHeard()
       }
       context.onStep(.forgotten)
       if done.count < pending.count { return false }
     }
     return true
-  }
-
-  /// Publishes commands; wrongly signed ones on the server do not overtake them.
-  private func tell(_ commands: [FleetCommand]) throws(RelayTrouble) -> [FleetServer.Telling] {
-    var tellings = try server.tell(commands, lineage: lineage, at: now)
-    for (place, command) in commands.enumerated() {
-      guard case .overtaken = tellings[place] else { continue }
-      let forgeries = try server.forgeries(inPlaceOf: command, at: now)
-      guard !forgeries.isEmpty else { continue }
-      tellings[place] = try server.tell(
-        [command], lineage: lineage, at: now, replacing: forgeries)[0]
-    }
-    return tellings
   }
 
   /// Whether this host knows later commands about everything that one of its own is about.

@@ -172,7 +172,7 @@ extension Relay {
         try session.beat()
       }
     }
-    try session.server.leave()
+    try session.leave()
   }
 
   private func statusSocket() -> StatusSocket? {

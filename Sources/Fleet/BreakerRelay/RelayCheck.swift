@@ -137,18 +137,14 @@ package struct RelayCheck {
     case .none: lineage = nil
     case .lineage(let digits): lineage = digits
     }
-    let answers = try connection.ask([
-      ["TIME"], ["ZSCORE", keys.hosts, options.host], ["HGET", keys.host(options.host), ""],
-    ])
+    let answers = try connection.ask([["TIME"], ["HGET", keys.host(options.host), ""]])
     guard let now = ServerClock.milliseconds(answers[0]),
-      let seen = answers[1].text.flatMap({ ServerClock.time($0) }),
-      let own = answers[2].text.flatMap({
-        HostDescription($0, of: options.host, believing: options.authority)
+      let own = answers[1].text.flatMap({
+        try? HostMark($0, of: options.host, believing: options.authority)
       })
     else { return false }
-    let silence = BeatPace.shortestSilence
-    return now - seen < silence && own.lineage != lineage
-      && own.isAtWork(at: now, within: silence, to: options.authority)
+    return !own.hasLeft && own.lineage != lineage
+      && own.isRecent(at: now, within: BeatPace.shortestSilence)
   }
 
   /// Says which primary each sentinel names; one that does not answer is a problem only if none

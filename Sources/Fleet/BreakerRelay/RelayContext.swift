@@ -26,6 +26,9 @@ struct RelayContext: Sendable {
   /// Distinguishes this run of the relay from others on the same host.
   let run = String(UInt64.random(in: .min ... .max), radix: 16)
 
+  /// When this run began.
+  let began = ContinuousClock.now
+
   /// Raised when the relay has to end, and never lowered.
   let stop: WakePipe
 
@@ -45,8 +48,12 @@ package enum RelayStep: String, Sendable, CaseIterable {
 /// Notes that one session passes to the next.
 final class RelayCourse: Sendable {
   struct Notes: Sendable {
-    /// Whether the server has ever heard from this run of the relay.
-    var hasBeenSeen = false
+    /// The hosts of the fleet that have shown themselves, and when they were last heard from, in
+    /// milliseconds of the server's clock.
+    var hosts: [String: Int64] = [:]
+
+    /// The commands that this host has dealt with.
+    var heard = HeardCommands()
 
     /// The last known number of hosts in the fleet.
     var hostsSeen = 1
@@ -59,7 +66,7 @@ final class RelayCourse: Sendable {
   }
 
   /// How many refused commands are remembered.
-  private static let room = 10 * RefusedCommands.room
+  private static let room = 1_000
 
   /// Notes that a command was refused; it replaces an earlier one to the same breaker.
   func refuse(_ command: RefusedCommand) {
@@ -113,7 +120,10 @@ extension RelayContext {
       figures.refused += 1
       if refusal.kind.isUnproven { figures.unproven += 1 }
     }
-    if let command = refusal.command { course.refuse(command) }
+    // With a key, only a proven command is refused: every other one is as good as absent.
+    if let command = refusal.command, !authority.isOn || refusal.kind == .authority {
+      course.refuse(RefusedCommand(command, refusal.description))
+    }
     guard refusals.note(refusal) else { return }
     let sender = refusal.host.map { "host \($0)" } ?? "an unknown host"
     log.report(
@@ -131,12 +141,8 @@ extension RelayContext {
         if let command { course.accept(command) }
         continue
       }
-      var refusal = Refusal(.command, host: command?.host, why)
-      if let command {
-        refusal.command = RefusedCommand(
-          name: command.name, stamp: command.stamp, host: command.host, why)
-      }
-      refuse(refusal)
+      if let command { course.refuse(RefusedCommand(command, why)) }
+      refuse(Refusal(.command, host: command?.host, why))
     }
   }
 }

@@ -13,6 +13,9 @@ package struct RelayOptions: Sendable, Hashable {
 
   /// About how many messages the server keeps for hosts that are away for a moment.
   package var maximumStream = 100_000
+
+  /// How often a relay looks whether the server still has what it knows.
+  package var lookInterval = Duration.seconds(60)
   package var isJSON = false
 
   /// The keys of the fleet, of which the first one signs; none if nothing is signed.
@@ -200,6 +203,11 @@ private struct GivenWords {
   ) throws(UsageError) {
     if let keyFile { options.keys = try KeyFile.keys(at: keyFile) }
     if let commandKeyFile { options.commandKey = try KeyFile.commandKey(at: commandKeyFile) }
+    if let key = options.commandKey, options.keys.contains(where: { $0.isSame(as: key) }) {
+      throw UsageError(
+        "the command key is a key of the fleet, which every host has",
+        "make another one for --command-key-file: 'openssl rand -hex 32'")
+    }
     switch unsigned {
     case nil, "refuse": break
     case "accept": options.acceptsUnsigned = true

@@ -79,16 +79,16 @@ import Testing
 
   @Test func `hosts that cannot confirm it are named, and have an exit code of their own`() throws {
     let hosts = [
-      Host("host-a", .confirmed, silence: .zero), Host("host-b", .mute, silence: .zero),
+      Host("host-a", .confirmed, silence: .zero), Host("host-b", .pending, silence: .zero),
       Host("host-c", .refused, why: "no \u{1b}room", silence: .zero),
     ]
-    let answer = try answer(["--wait", "10m"], hosts)
+    let answer = try answer(["--wait", "100ms"], hosts)
     #expect(answer.code == 68)
     #expect(answer.output.hasSuffix("; confirmed by 1 of 3 hosts of fleet prod\n"))
     #expect(
       answer.errors == #"""
         cbctl: refused: host-c (no \u{1b}room)
-        cbctl: does not confirm: host-b
+        cbctl: not confirmed yet: host-b
 
         """#)
   }
@@ -110,14 +110,14 @@ import Testing
   }
 
   @Test func `the document says what is known of the fleet`() throws {
-    let hosts = [Host("host-b", .mute, silence: .seconds(1))]
+    let hosts = [Host("host-b", .refused, why: "no", silence: .seconds(1))]
     let answer = try answer(["--wait", "10m", "--json"], hosts)
     #expect(answer.code == 68)
     #expect(
       answer.output.hasSuffix(
         #""fleet":{"fleet":"prod","published":true,"refusal":null,"overtaken_by":null,"#
           + #""waited":true,"confirmed":false,"hosts":[{"host":"host-b","#
-          + #""standing":"does_not_confirm","why":null,"silent_ms":1000}]}}"# + "\n"))
+          + #""standing":"refused","why":"no","silent_ms":1000}]}}"# + "\n"))
   }
 
   @Test func `many hosts are counted, and the first are named`() {
@@ -169,10 +169,10 @@ import Testing
       aspect: "mode", stamp: 7, host: "host-b", author: "deploy", reason: "drill",
       age: .seconds(90), isTold: true,
       hosts: [
-        Host("host-a", .confirmed, silence: .zero), Host("host-b", .mute, silence: .zero),
+        Host("host-a", .confirmed, silence: .zero), Host("host-b", .pending, silence: .zero),
       ])
     let lead = "pay, mode, 1m 30s ago by deploy on host-b (unverified) (drill): "
-    #expect(lines(command) == [lead + "confirmed by 1 of 2 hosts", "  does not confirm: host-b"])
+    #expect(lines(command) == [lead + "confirmed by 1 of 2 hosts", "  not confirmed yet: host-b"])
     command.winner = "host-c"
     #expect(lines(command) == [lead + "overruled by a later command from host-c"])
     command.winner = nil

@@ -40,17 +40,15 @@ struct ConfirmationTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
-  func `a host whose relay does not run, or is of an earlier version, confirms nothing`()
+  func `a host whose relay does not run, or says nothing that makes sense, confirms nothing`()
     async throws
   {
     let fleet = try TestFleet()
     let hosts = try await fleet.hosts("a", "b", "c")
     hosts[1].stop()
-    // As an earlier relay describes its host.
+    // Another program's words say nothing.
     try fleet.server.command("ZADD", "sb:{test}:hosts", "900000000000000", "old")
-    try fleet.server.command(
-      "HSET", "sb:{test}:host:old", "",
-      #"{"version":1,"run":"1","lineage":"2","relay":"0.9.0","since":"2026-01-01T00:00:00.000Z"}"#)
+    try fleet.server.command("HSET", "sb:{test}:host:old", "", #"{"confirms":true,"read":999}"#)
     // A host that has died without a word, long ago.
     try fleet.server.command("ZADD", "sb:{test}:hosts", "1", "dead")
     try hosts[0].breaker("pay").force(.forcedOpen, scope: .fleet)
@@ -58,7 +56,7 @@ struct ConfirmationTests {
       try standings(of: "pay", by: hosts[0])["c"] == .confirmed
     }
     let others = try standings(of: "pay", by: hosts[0])
-    #expect(others["old"] == .mute)
+    #expect(others["old"] == .pending)
     // A relay that ends in order takes its host away; a host that comes back confirms.
     #expect(others["b"] == nil)
     hosts[1].start()
@@ -101,8 +99,9 @@ struct ConfirmationTests {
     let connection = try RedisConnection(to: hosts[0].options.address, patience: .seconds(60))
     _ = try connection.ask(["EVAL", script, "2", "sb:{test}:stream", "sb:{test}:count"])
     try await eventually("b has told that it refuses it") {
-      let text = try fleet.server.command("HGET", "sb:{test}:host:b", "\nrefused")
-      return RefusedCommands(text).why("pay", stamp: 7, host: "z") != nil && !text.isEmpty
+      let text = try fleet.server.command("HGET", "sb:{test}:host:b", "")
+      let mark = try HostMark(text, of: "b", believing: FleetAuthority(fleet: "test"))
+      return mark.refused.contains { $0.name == "pay" && $0.stamp == 7 && $0.host == "z" }
     }
   }
 
@@ -117,13 +116,6 @@ struct ConfirmationTests {
     _ = try Database.rows(hosts[0].options.store ?? "", "UPDATE fleet SET stamp = \(ahead)")
     let claim = try #require(try hosts[0].store.claimRelay(fleet: "test", host: "a"))
     try hosts[0].store.breaker("pay").force(.observe, scope: .fleet)
-    let server = try RedisConnection(to: hosts[0].options.address, patience: .seconds(60))
-    let answer = try server.ask([
-      "EVAL", FleetScripts.command, "3", "sb:{test}:stream", "sb:{test}:count",
-      "sb:{test}:commands", "1000", "a", "1", "pay", String(ahead), "{}", "0", String(ahead), "",
-      "", "mode", "{}", "",
-    ])
-    #expect(answer.text == "!")
     try claim.published([], refusing: [try claim.pendingCommands()[0].id: "the clock"])
     claim.release()
     #expect(try hosts[0].store.fleetStanding()?.refusal == "the clock")
@@ -164,9 +156,11 @@ struct ConfirmationTests {
       to: try RedisAddress(fleet.server.address), patience: .seconds(60))
     let now = try #require(ServerClock.milliseconds(try connection.ask(["TIME"])))
     func seen(sentAt time: Int64, as host: String = "h") throws -> Int64? {
+      let own = try connection.ask(["HGET", "host:\(host)", ""])
+      let digest = own == .nothing ? "" : "bf21a9e8fbc5a3846fb05b4fa0859e0917b2202f"
       _ = try connection.ask([
-        "EVAL", FleetScripts.beat, "5", "c", "e", "hosts", "host:\(host)", "s", host, "{}", "1",
-        "2", "15000", "f", "0", String(time),
+        "EVAL", FleetScripts.beat, "4", "c", "e", "hosts", "host:\(host)", host, "{}", digest, "f",
+        String(time), "15000",
       ])
       return try connection.ask(["ZSCORE", "hosts", host]).text.flatMap { Int64($0) }
     }
@@ -179,74 +173,47 @@ struct ConfirmationTests {
     let odd = try #require(try seen(sentAt: 5, as: "odd"))
     #expect(odd >= now)
   }
-
-  @Test func `a host is not said to have read what the server does not have`() async throws {
-    let fleet = try TestFleet()
-    let connection = try RedisConnection(
-      to: try RedisAddress(fleet.server.address), patience: .seconds(60))
-    let (plain, whole) = (#"{"run":"2","lineage":"1"}"#, #"{"run":"2","lineage":"1","read":1}"#)
-    func isConfirmed(after words: [String]) throws -> Bool {
-      let time = "9000000000000"
-      _ = try connection.ask(
-        ["EVAL", FleetScripts.beat, "5", "c", "e", "hosts", "host:h", "s", "h", plain, "1", "2"]
-          + ["15000", "first", "0", time] + words + [whole])
-      let text = try connection.ask(["HGET", "host:h", ""]).text
-      #expect(text == plain || text == whole)
-      return text == whole
-    }
-    #expect(try !isConfirmed(after: ["other", "0", "0-0"]))
-    #expect(try isConfirmed(after: ["first", "0", "0-0"]))
-    _ = try connection.ask(["XADD", "s", "7-1", "v", "1", "n", "4"])
-    _ = try connection.ask(["SET", "c", "4"])
-    #expect(try isConfirmed(after: ["first", "4", "7-1"]))
-    // A failover has put another message in its place.
-    #expect(try !isConfirmed(after: ["first", "5", "7-1"]))
-    #expect(try !isConfirmed(after: ["first", "4", "6-9"]))
-    #expect(try !isConfirmed(after: ["first", "4", "0-0"]))
-    #expect(try !isConfirmed(after: ["second", "4", "7-1"]))
-  }
 }
 
 /// The texts in which hosts tell of themselves.
-struct HostTextTests {
-  private let position = FleetPosition(epoch: "e\"", number: 7, entry: "7-0")
+struct HostMarkTests {
+  private let none = FleetAuthority(fleet: "test")
 
-  @Test func `a description is read back`() throws {
-    let since = BreakerTimestamp(millisecondsSince1970: 0)
-    let text = HostText(lineage: "00ff", run: "1", since: since, skew: -70_000, position: position)
-    let read = try #require(HostDescription(text.text))
-    #expect(read.lineage == "00ff" && read.skew == -70_000 && read.confirms)
-    #expect(read.hasRead(7, of: "e\"") && !read.hasRead(8, of: "e\""))
-    #expect(!read.hasRead(7, of: "f"))
-    let plain = try #require(HostDescription(text.plain))
-    #expect(plain.confirms && !plain.hasRead(0, of: "e\""))
-    #expect(plain.lineage == "00ff")
+  private func command(_ stamp: Int64, to name: String = "pay", on host: String = "a")
+    -> FleetCommand
+  {
+    FleetCommand(name: name, action: .reset, author: "x", host: host, stamp: stamp, age: .zero)
   }
 
-  @Test(arguments: ["", "[]", "{", String(repeating: " ", count: 2_000)])
-  func `a text that makes no sense is no description`(text: String) {
-    #expect(HostDescription(text) == nil)
+  @Test func `a mark is read back`() throws {
+    var mark = HostMark(lineage: "00ff", run: "1", sentAt: 5)
+    mark.skew = -70_000
+    mark.keys = ["a", "b"]
+    var heard = HeardCommands([command(1), command(2, to: "db")])
+    mark.heard = heard.told()
+    mark.refused = [RefusedCommand(command(7), "no")]
+    let read = try HostMark(mark.text, of: "h", believing: none)
+    #expect(read == mark)
+    #expect(read.why(command(7)) == "no" && read.why(command(8)) == nil)
+    #expect(!read.hasLeft && !read.isProven)
+    mark.hasLeft = true
+    #expect(try HostMark(mark.text, of: "h", believing: none).hasLeft)
   }
 
-  @Test func `an earlier relay does not confirm`() throws {
-    let read = try #require(HostDescription(#"{"version":1,"run":"1","lineage":"2","read":9}"#))
-    #expect(!read.confirms && !read.hasRead(0, of: ""))
+  @Test(arguments: ["", "[]", "{", "{}", #"{"lineage":"1","run":"2","sent":-1}"#])
+  func `a text that makes no sense is no mark`(text: String) {
+    #expect(throws: Refusal.self) { try HostMark(text, of: "h", believing: none) }
+    let long = #"{"lineage":"1","run":"2","sent":1,"x":""# + String(repeating: "x", count: 20_000)
+    #expect(throws: Refusal.self) { try HostMark(long + "\"}", of: "h", believing: none) }
   }
 
-  @Test func `refusals are read back, and none is lost without a word`() {
-    let one = RefusedCommand(name: "pay", stamp: 7, host: "a", "no")
-    let list = RefusedCommands([one])
-    let read = list.text.map { RefusedCommands($0) }
-    #expect(read == list)
-    #expect(read?.why("pay", stamp: 7, host: "a") == "no")
-    #expect(read?.why("pay", stamp: 8, host: "a") == nil)
-    #expect(RefusedCommands([]).text == nil)
-    let many = RefusedCommands(
-      (1...200).map { RefusedCommand(name: "b\($0)", stamp: 1, host: "a", "no") })
-    #expect(many.commands.count == RefusedCommands.room)
-    #expect(many.text.map { RefusedCommands($0) }?.why("other", stamp: 1, host: "a") != nil)
-    for odd in ["", "{}x", #"{"commands":[{}],"more":false}"#] {
-      #expect(RefusedCommands(odd).why("pay", stamp: 7, host: "a") != nil)
-    }
+  @Test func `no mark lists many refused commands, and none that was carried out`() throws {
+    var mark = HostMark(lineage: "00ff", run: "1", sentAt: 5)
+    mark.refused = (1...200).map { RefusedCommand(command($0), String(repeating: "x", count: 900)) }
+    // A relay lists no more than fit, and a reader takes no more.
+    mark.refused = Array(mark.refused.prefix(HostMark.roomForRefused))
+    let read = try HostMark(mark.text, of: "h", believing: none)
+    #expect(read.refused.count == HostMark.roomForRefused)
+    #expect(read.why(command(1))?.count == 200)
   }
 }

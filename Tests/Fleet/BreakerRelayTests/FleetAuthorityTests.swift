@@ -16,6 +16,25 @@ struct FleetAuthorityTests {
     .array(fields.flatMap { [.bytes(Array($0.key.utf8)), .bytes(Array($0.value.utf8))] })
   }
 
+  /// The result of a check, in a word.
+  private enum Proof { case proven, unproven, unsigned, wrong, other }
+
+  private func proof(_ check: () throws(Refusal) -> Bool) -> Proof {
+    do throws(Refusal) {
+      return try check() ? .proven : .unproven
+    } catch {
+      switch error.kind {
+      case .unsigned: return .unsigned
+      case .forged: return .wrong
+      default: return .other
+      }
+    }
+  }
+
+  private func proof(of command: FleetCommand) -> Proof {
+    proof { () throws(Refusal) in try authority.checked(command, at: Self.now).isProven }
+  }
+
   private func signed(_ fields: [String: String], by authority: FleetAuthority) -> [String: String]
   {
     var fields = fields
@@ -106,13 +125,13 @@ struct FleetAuthorityTests {
   @Test func `a command counts only as its host has signed it, part by part`() throws {
     let signed = authority.signed(command, at: Self.now)
     #expect(signed.seals.count == 3)
-    #expect(authority.proof(of: signed, at: Self.now).proof == .proven)
+    #expect(proof(of: signed) == .proven)
     for (aspect, part) in signed.byAspect {
       #expect(part.seals.count == 1 && part.byAspect[aspect] == part)
-      #expect(authority.proof(of: part, at: Self.now).proof == .proven)
+      #expect(proof(of: part) == .proven)
       let read = try CommandText.command(
         CommandText.text(of: part), name: "db", host: "b", stamp: 12)
-      #expect(authority.proof(of: read, at: Self.now).proof == .proven)
+      #expect(proof(of: read) == .proven)
     }
     let changes: [(inout FleetCommand) -> Void] = [
       { $0.name = "DB" }, { $0.host = "c" }, { $0.stamp = 13 }, { $0.author = "bob" },
@@ -123,14 +142,14 @@ struct FleetAuthorityTests {
     for (number, change) in changes.enumerated() {
       var changed = signed
       change(&changed)
-      #expect(authority.proof(of: changed, at: Self.now).proof == .wrong, "\(number)")
+      #expect(proof(of: changed) == .wrong, "\(number)")
     }
     var cut = signed
     cut.seals["policy:probes"] = nil
-    #expect(authority.proof(of: cut, at: Self.now).proof == .unsigned)
+    #expect(proof(of: cut) == .unsigned)
     var empty = signed
     empty.action = .policy(set: [:], unset: [])
-    #expect(authority.proof(of: empty, at: Self.now).proof == .unsigned)
+    #expect(proof(of: empty) == .unsigned)
   }
 
   @Test func `a command that is sent again is as old as it is`() throws {
@@ -204,16 +223,20 @@ struct FleetAuthorityTests {
     let both = host(nil, obeying: [first.name, second.name])
     #expect(isObeyed(ordered, by: both) == nil)
     #expect(isObeyed(host(second).signed(command, at: Self.now), by: both) == nil)
-    // A host with the fleet's key can neither take the signature of another command nor change one.
+    // A host with the fleet's key can neither take the signature of another command nor change one, and a
+    // host without that key cannot even cut it.
     for aspect in ordered.seals.keys {
-      var changed = authority.signed(command, at: Self.now)
-      let own = changed.seals[aspect]?.split(separator: ":").joined(separator: ":") ?? ""
+      var changed = ordered
+      let words = (ordered.seals[aspect] ?? "").split(separator: ":")
+      changed.seals[aspect] = words.prefix(3).joined(separator: ":")
+      #expect(isObeyed(changed, by: obeys) == .forged, "\(aspect)")
+      #expect(isObeyed(changed, by: authority) == .forged)
       let other = ordered.seals[aspect == "policy:probes" ? "policy:jitter" : "policy:probes"] ?? ""
-      changed.seals[aspect] = own + ":" + other.split(separator: ":")[3...].joined(separator: ":")
-      #expect(isObeyed(changed, by: obeys) == .authority, "\(aspect)")
-      changed.seals[aspect] = "\(own):\(first.name.short):00"
-      #expect(isObeyed(changed, by: obeys) == .authority)
-      changed.seals[aspect] = "\(own):x"
+      changed.seals[aspect] =
+        words.prefix(3).joined(separator: ":") + ":"
+        + other.split(separator: ":")[3...].joined(separator: ":")
+      #expect(isObeyed(changed, by: obeys) == .forged)
+      changed.seals[aspect] = "x"
       #expect(isObeyed(changed, by: obeys) == .forged)
     }
     var moved = ordered
@@ -225,46 +248,58 @@ struct FleetAuthorityTests {
     #expect(obeys.obeyedWords == ["key \(first.name.short)"])
   }
 
-  @Test func `a host names the commands that it has dealt with, and leaves old ones open`() throws {
+  @Test func `a host names the latest commands, and all others only together`() throws {
     func given(_ stamp: Int64, to name: String = "db", on host: String = "b") -> FleetCommand {
       FleetCommand(
         name: name, action: .reset, author: "x", host: host, stamp: stamp, age: .zero)
     }
-    let few = try #require(HeardCommands(HeardCommands([given(5), given(7)]).text))
-    #expect(few.has(given(5)) == true && few.has(given(7)) == true)
-    #expect(few.has(given(6)) == false && few.has(given(7, on: "c")) == false)
-    #expect(few.has(given(7, to: "api")) == false)
-    let many = HeardCommands((1...100).map { given($0) })
-    let read = try #require(HeardCommands(many.text))
-    let floor = Int64(100 - HeardCommands.room)
-    #expect(read.has(given(100)) == true && read.has(given(floor + 1)) == true)
-    #expect(read.has(given(floor + 1, on: "c")) == false)
-    #expect(read.has(given(floor)) == nil)
+    func told(_ commands: [FleetCommand]) -> HeardMarks {
+      var heard = HeardCommands(commands)
+      return HeardMarks(heard.told().text)
+    }
+    let none = HeardCommands()
+    let few = told([given(5), given(7)])
+    #expect(few.has(given(5), knowing: none) && few.has(given(7), knowing: none))
+    #expect(!few.has(given(6), knowing: none) && !few.has(given(7, on: "c"), knowing: none))
+    #expect(!few.has(given(7, to: "api"), knowing: none))
+    let all = (1...100).map { given($0, to: "b\($0)") }
+    let many = told(all)
     #expect(many.text.utf8.count < 500)
-    #expect(HeardCommands(HeardCommands([]).text)?.has(given(1)) == false)
+    #expect(many.has(all[99], knowing: none) && many.has(all[68], knowing: none))
+    #expect(!many.has(all[67], knowing: none))
+    // A reader that has dealt with the same commands knows that it is so with the old ones too.
+    #expect(all.allSatisfy { many.has($0, knowing: HeardCommands(all.reversed())) })
+    for number in [0, 50] {
+      var other = all
+      other[number] = given(Int64(number + 1), to: "b\(number + 1)", on: "c")
+      #expect(!many.has(all[1], knowing: HeardCommands(other)))
+      other.remove(at: number)
+      #expect(!many.has(all[1], knowing: HeardCommands(other)))
+      #expect(!told(other).has(all[number], knowing: HeardCommands(all)))
+      // A command that the reader has not dealt with itself is in no sum.
+      #expect(!told(other).has(all[number], knowing: HeardCommands(other)))
+    }
     for text in ["", "x", "-1", "0" + String(repeating: " x", count: 100)] {
-      #expect(HeardCommands(text) == nil)
+      #expect(!HeardMarks(text).has(given(1), knowing: none))
     }
   }
 
-  @Test
-  func `an entry under the name of a host takes the name only if a relay has signed it lately`()
-    throws
-  {
-    var text = HostText(lineage: "1", run: "2", since: BreakerTimestamp(millisecondsSince1970: 0))
-    func isAtWork(_ text: String, _ authority: FleetAuthority) -> Bool? {
-      HostDescription(text, of: "h", believing: authority)?
-        .isAtWork(at: 100_000, within: 15_000, to: authority)
-    }
+  @Test func `a mark counts as its host has signed it, and is recent for a while`() throws {
+    let mark = HostMark(lineage: "1", run: "2", sentAt: 100_000)
     let open = FleetAuthority(fleet: "test", keys: [Self.keys[0]], acceptsUnsigned: true)
-    for (sent, isRecent) in [(86_000, true), (85_000, false), (114_000, true), (115_000, false)] {
-      text.sentAt = Int64(sent)
-      #expect(isAtWork(authority.sealed(text.plain, .host, ["h"]), authority) == isRecent)
+    func read(_ text: String, _ authority: FleetAuthority) -> Proof {
+      proof { () throws(Refusal) in
+        try HostMark(text, of: "h", believing: authority).isProven
+      }
     }
-    #expect(isAtWork(text.plain, authority) == false)
-    #expect(isAtWork(text.plain, open) == true && isAtWork(text.plain, none) == true)
-    #expect(isAtWork(authority.sealed(text.plain, .host, ["i"]), open) == false)
-    #expect(isAtWork("{", none) == nil)
+    #expect(read(authority.sealed(mark.text, .host, ["h"]), authority) == .proven)
+    #expect(read(mark.text, authority) == .unsigned)
+    #expect(read(mark.text, open) == .unproven && read(mark.text, none) == .unproven)
+    #expect(read(authority.sealed(mark.text, .host, ["i"]), open) == .wrong)
+    #expect(read("{", none) == .other)
+    for (now, isRecent) in [(114_000, true), (115_000, false), (86_000, true), (85_000, false)] {
+      #expect(mark.isRecent(at: Int64(now), within: 15_000) == isRecent)
+    }
   }
 
   @Test func `hosts that only seem to be there do not silence the others`() {
@@ -295,15 +330,16 @@ struct FleetAuthorityTests {
     let text = #"{"a":"b"}"#
     let sealed = authority.sealed(text, .host, ["h"])
     #expect(none.sealed(text, .host, ["h"]) == text)
-    #expect(authority.proof(of: sealed, .host, ["h"]) == .proven)
-    #expect(authority.proof(of: sealed, .host, ["i"]) == .wrong)
-    #expect(authority.proof(of: sealed, .breaker, ["h"]) == .wrong)
-    #expect(authority.proof(of: text, .host, ["h"]) == .unsigned)
-    #expect(authority.proof(of: sealed.replacing("b", with: "c"), .host, ["h"]) == .wrong)
-    #expect(authority.proof(of: "", .host, ["h"]) == .unsigned)
-    #expect(authority.proof(of: #""}"#, .host, ["h"]) == .unsigned)
-    #expect(FleetAuthority.seal(of: sealed)?.hasPrefix(Self.keys[0].id) == true)
-    #expect(FleetAuthority.seal(of: text) == nil)
+    func read(_ text: String, _ kind: SignedText.Kind, _ host: String) -> Proof {
+      proof { () throws(Refusal) in try authority.isProven(object: text, kind, [host], by: host) }
+    }
+    #expect(read(sealed, .host, "h") == .proven)
+    #expect(read(sealed, .host, "i") == .wrong)
+    #expect(read(sealed, .breaker, "h") == .wrong)
+    #expect(read(text, .host, "h") == .unsigned)
+    #expect(read(sealed.replacing("b", with: "c"), .host, "h") == .wrong)
+    #expect(read("", .host, "h") == .unsigned)
+    #expect(read(#""}"#, .host, "h") == .unsigned)
   }
 
   @Test func `a host that replays its last word is not heard again`() throws {

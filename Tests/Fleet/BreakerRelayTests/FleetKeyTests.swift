@@ -108,7 +108,8 @@ struct FleetKeyTests {
   @Test func `a host has one key for commands, and obeys hosts and keys`() throws {
     let (directory, path) = try file(Self.secret)
     let (other, two) = try file(Self.secret + "\n" + Self.secret)
-    defer { withExtendedLifetime((directory, other)) {} }
+    let (third, own) = try file(Self.other)
+    defer { withExtendedLifetime((directory, other, third)) {} }
     func options(_ words: String...) throws -> RelayOptions? {
       let request = try RelayRequest(
         arguments: ["--redis", "redis://h", "--fleet", "f", "--key-file", path] + words,
@@ -116,7 +117,10 @@ struct FleetKeyTests {
       guard case .run(let options) = request else { return nil }
       return options
     }
-    let key = try #require(try options("--command-key-file", path)?.commandKey)
+    let key = try #require(try options("--command-key-file", own)?.commandKey)
+    // Every host has the key of the fleet.
+    let error = #expect(throws: UsageError.self) { try options("--command-key-file", path) }
+    #expect(error?.description.contains("a key of the fleet, which every host has") == true)
     let obeying = try options("--obey", "ops,\(key.name.text) ops-2")
     #expect(obeying?.obeyed == ["ops", "ops-2"] && obeying?.obeyedKeys == [key.name])
     #expect(try options("--obey", key.name.text)?.obeyed == nil)

@@ -7,15 +7,17 @@ struct FleetStateTests {
   private static func bytes(_ text: String) -> RedisReply { .bytes(Array(text.utf8)) }
 
   private static func state(
-    commands: [String: String] = [:], evidence: [String: String] = [:], seconds: Int = 1_000
+    commands: [String: String] = [:], evidence: [String: String] = [:], seconds: Int = 1_000,
+    knowing own: [FleetCommand] = []
   ) throws -> FleetState {
     func pairs(_ fields: [String: String]) -> [(field: RedisReply, value: RedisReply)] {
       fields.map { (bytes($0.key), bytes($0.value)) }
     }
-    var state = try FleetState([
-      .array([bytes(String(seconds)), bytes("5000")]), bytes("abc"), bytes("17"),
-      .array([.array([bytes("999000-0"), .array([])])]),
-    ])
+    var state = try FleetState(
+      [
+        .array([bytes(String(seconds)), bytes("5000")]), bytes("abc"), bytes("17"),
+        .array([.array([bytes("999000-0"), .array([])])]),
+      ], knowing: own)
     state.take(commands: pairs(commands))
     state.take(evidence: pairs(evidence))
     return state
@@ -48,7 +50,7 @@ struct FleetStateTests {
     // A host that has been away for long does not count, and the server may forget it.
     #expect(state.evidence.count == 1)
     #expect(state.pastEvidence == [Self.bytes("db\nz"), Self.bytes("00ff 4 900000")])
-    let unheard = state.unheard(knowing: [])
+    let unheard = state.unheard
     #expect(unheard.map(\.stamp) == [3])
     #expect(unheard.first?.age == .milliseconds(100_005))
   }
@@ -63,14 +65,14 @@ struct FleetStateTests {
 
   @Test func `the later of two commands about the same aspect is exchanged`() throws {
     let kept = command(.reset, from: "b", stamp: 3)
-    let state = try Self.state(commands: ["db\nstate": value(kept)])
     for (stamp, host, isUnheard, isLost) in [
       (2, "z", true, false), (3, "a", true, false), (3, "b", false, false), (3, "c", false, true),
       (4, "a", false, true),
     ] {
       let own = [command(.trip(for: nil), from: host, stamp: Int64(stamp))]
-      #expect(state.unheard(knowing: own).isEmpty != isUnheard)
-      #expect(state.lost(knowing: own).isEmpty != isLost)
+      let state = try Self.state(commands: ["db\nstate": value(kept)], knowing: own)
+      #expect(state.unheard.isEmpty != isUnheard)
+      #expect(state.lost(from: "q").isEmpty != isLost)
     }
   }
 
@@ -86,23 +88,25 @@ struct FleetStateTests {
       let aspect = try #require(kept.byAspect.keys.first)
       let state = try Self.state(
         commands: ["db\n\(aspect)": value(kept, given: 9_000_000_000 - age)], seconds: 9_000_000)
-      #expect(state.unheard(knowing: []).isEmpty != isUnheard, "\(action) \(age)")
+      #expect(state.unheard.isEmpty != isUnheard, "\(action) \(age)")
       // It still shows that an earlier one of this host is overtaken.
-      #expect(
-        state.lost(knowing: [command(.reset, from: "a", stamp: 2)]).isEmpty == (aspect == "state"))
+      let earlier = try Self.state(
+        commands: ["db\n\(aspect)": value(kept, given: 9_000_000_000 - age)], seconds: 9_000_000,
+        knowing: [command(.reset, from: "a", stamp: 2)])
+      #expect(earlier.lost(from: "a").isEmpty == (aspect == "state"))
       #expect(state.refusals.isEmpty)
     }
   }
 
   @Test func `commands about different things do not overtake each other`() throws {
     let kept = command(.policy(set: [.probes: "3"], unset: []), from: "b", stamp: 9)
-    let state = try Self.state(commands: ["db\npolicy:probes": value(kept)])
     let own = [
       command(.policy(set: [.openFor: "1m"], unset: []), from: "a", stamp: 2),
       command(.force(.observe, for: nil), from: "a", stamp: 1),
     ]
-    #expect(state.unheard(knowing: own).map(\.stamp) == [9])
-    #expect(state.lost(knowing: own).map(\.stamp) == [1, 2])
+    let state = try Self.state(commands: ["db\npolicy:probes": value(kept)], knowing: own)
+    #expect(state.unheard.map(\.stamp) == [9])
+    #expect(state.lost(from: "a").map(\.stamp) == [1, 2])
   }
 
   @Test(arguments: [
@@ -120,7 +124,7 @@ struct FleetStateTests {
     field: String, value: String
   ) throws {
     let state = try Self.state(commands: [field: value])
-    #expect(state.unheard(knowing: []).isEmpty)
+    #expect(state.unheard.isEmpty)
     #expect(state.refusals.count == 1)
   }
 

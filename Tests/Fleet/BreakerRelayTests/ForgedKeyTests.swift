@@ -106,7 +106,7 @@ struct ForgedKeyTests {
     try await b.awaits(.connected, times: times)
     let figures = try status(of: b)
     #expect(figures.unproven > 0 && figures.refused >= figures.unproven)
-    #expect(b.log.contains { $0.contains("in the place of this host is not signed") })
+    #expect(b.log.contains { $0.contains("in the place of this host does not count") })
     let complaints = b.log.filter { $0.contains("in the place of this host") }
     #expect(complaints.count <= 4, "\(complaints)")
   }
@@ -149,7 +149,7 @@ struct ForgedKeyTests {
 
   @Test(
     .timeLimit(.minutes(60)),
-    arguments: ["stream", "count", "epoch", "commands", "evidence", "sealed", "hosts", "host:b"])
+    arguments: ["stream", "count", "epoch", "commands", "evidence", "hosts", "host:b"])
   func `a key of a wrong type is deleted, and that is told`(key: String) async throws {
     let (a, b) = (try await host("a"), try await host("b"))
     try a.breaker("old").force(.observe, scope: .fleet)
@@ -184,7 +184,7 @@ struct ForgedKeyTests {
       for i = 4, 6 do redis.call('HSET', KEYS[i], ARGV[i - 3], long) end
       redis.call('ZADD', KEYS[7], ARGV[4], 'b')
       """
-    let names = ["stream", "count", "epoch", "commands", "sealed", "host:b", "hosts"]
+    let names = ["stream", "count", "epoch", "commands", "evidence", "host:b", "hosts"]
     let keys = names.map { "sb:{test}:\($0)" }
     try fleet.server.command(
       words: ["EVAL", script, String(keys.count)] + keys
@@ -273,12 +273,11 @@ struct ForgedKeyTests {
         for _, field in ipairs({'db' .. number .. '\\nb', '\\255' .. number, text}) do
           for _, key in ipairs(KEYS) do redis.call('HSET', key, field, text) end
         end
-        redis.call('HSET', KEYS[3], '\\nrefused', text)
       end
       for number = 1, 1000 do redis.call('ZADD', ARGV[1], ARGV[2], 'h' .. number) end
       redis.call('ZADD', ARGV[1], 'inf', 'f', '-inf', 'g', '1e300', '\\255', ARGV[2], 'z')
       """
-    let keys = ["evidence", "sealed", "host:z", "host:b"].map { "sb:{test}:\($0)" }
+    let keys = ["evidence", "host:z", "host:b"].map { "sb:{test}:\($0)" }
     try fleet.server.command(
       words: ["EVAL", script, String(keys.count)] + keys + ["sb:{test}:hosts", String(Self.now)])
     try await expectsThat(a, commands: b, to: "pay")
@@ -290,41 +289,6 @@ struct ForgedKeyTests {
     #expect(report.hosts?.first { $0.name == "z" }?.isProven == false)
     #expect(report.hosts?.first { $0.name == "a" }?.isProven == true)
     #expect(report.refused > 0)
-  }
-
-  @Test(.timeLimit(.minutes(60)))
-  func `no forged number shows a command as carried out by a host`() async throws {
-    let (a, b) = (try await host("a"), try await host("b"))
-    try await expectsThat(b, commands: a, to: "old")
-    b.stop()
-    try a.breaker("pay").force(.forcedOpen, scope: .fleet)
-    try await eventually("it is told") { try a.store.fleetStanding()?.waiting == 0 }
-    // The attacker removes it before b could hear it, and puts it back with an early number.
-    let kept = try command("HGET", "sb:{test}:commands", "pay\nmode")
-    let number = try #require(kept.split(separator: #""n":"#).last?.dropLast())
-    try command("HDEL", "sb:{test}:commands", "pay\nmode")
-    try command("DEL", "sb:{test}:stream")
-    b.start()
-    try await b.awaits(.connected, times: 2)
-    try await eventually("b has read what there is") {
-      try command("HGET", "sb:{test}:host:b", "").contains(#""read":\#(number)"#)
-    }
-    for forged in [String(kept), kept.replacing(#""n":\#(number)"#, with: #""n":1"#)] {
-      try command("HSET", "sb:{test}:commands", "pay\nmode", forged)
-      let before = try command("HGET", "sb:{test}:host:b", "")
-      try await eventually("b has told again how far it is") {
-        try command("HGET", "sb:{test}:host:b", "") != before
-      }
-      #expect(try standing(of: "pay", on: "b", by: a) == .pending)
-    }
-    #expect(try b.snapshot("pay") == nil)
-    // Once b knows it, it says so.
-    b.stop()
-    b.start()
-    try await eventually("b has done it") {
-      try standing(of: "pay", on: "b", by: a) == .confirmed
-    }
-    #expect(try b.snapshot("pay")?.mode == .forcedOpen)
   }
 
   @Test(.timeLimit(.minutes(60)))

@@ -55,7 +55,7 @@ struct PermissionTests {
 
     for host in hosts { host.stop() }
     #expect(try ask("EXISTS", "hosts") == "0")
-    #expect(try ask("EXISTS", "host:a") == "0")
+    #expect(try server.command("-n", "1", "HGET", "sb:{test}:host:a", "").contains(#""left":true"#))
     #expect(try server.command("ACL", "LOG") == "")
   }
 

@@ -87,6 +87,21 @@ struct SentinelTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `no server that one sentinel names alone gets the password first`() async throws {
+    let stage = try SentinelStage(in: directory)
+    try stage.servers[1].command("REPLICAOF", "NO", "ONE")
+    for sentinel in stage.sentinels { try stage.ask(sentinel, "SENTINEL", "REMOVE", "main") }
+    for (place, sentinel) in stage.sentinels.enumerated() {
+      let port = stage.ports[place == 0 ? 1 : 0]
+      try stage.ask(sentinel, "SENTINEL", "MONITOR", "main", "127.0.0.1", "\(port)", "9")
+    }
+    let start = ContinuousClock.now
+    let connection = try connect(stage.address)
+    #expect(connection.address == stage.address(of: 0))
+    #expect(.now - start < .seconds(5))
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a relay stays connected without sentinels, and says that it would miss a failover`()
     async throws
   {

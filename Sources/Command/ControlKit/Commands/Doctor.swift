@@ -75,7 +75,8 @@ extension StoreFinding {
       let messages = CountedNoun.text(Int(clamping: status.unproven), "message")
       return warning(
         "\(messages) without a valid signature",
-        meaning: "a host has another key or none, or somebody else writes to the fleet's keys",
+        meaning:
+          "a host has another key or none, or may not command, or another client writes to the fleet's keys",
         repair:
           "none: see 'cbctl fleet status' and the log of cbrelay, and restart it to count again")
     }

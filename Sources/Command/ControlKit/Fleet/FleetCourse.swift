@@ -90,7 +90,7 @@ extension FleetCourse {
     return commands.allSatisfy { command in
       command.winner != nil
         || (!command.isWaiting && !command.hosts.isEmpty
-          && command.hosts.allSatisfy { [.confirmed, .refused, .mute].contains($0.standing) })
+          && command.hosts.allSatisfy { [.confirmed, .refused].contains($0.standing) })
     }
   }
 
@@ -144,7 +144,7 @@ extension FleetCourse {
 extension FleetCourse {
   /// The standings of each host, of which the one that is furthest from a confirmation counts.
   var hosts: [FleetConfirmations.Host] {
-    let order: [FleetConfirmations.Standing] = [.refused, .silent, .pending, .mute, .confirmed]
+    let order: [FleetConfirmations.Standing] = [.refused, .silent, .pending, .confirmed]
     var worst: [String: FleetConfirmations.Host] = [:]
     for host in commands.flatMap(\.hosts) {
       guard let known = worst[host.name] else {
@@ -203,7 +203,6 @@ extension FleetCourse {
   static func missing(of hosts: [FleetConfirmations.Host]) -> [String] {
     let kinds: [(FleetConfirmations.Standing, String)] = [
       (.refused, "refused"), (.pending, "not confirmed yet"), (.silent, "silent"),
-      (.mute, "does not confirm"),
     ]
     return kinds.compactMap { kind, word in
       let those = hosts.filter { $0.standing == kind }
@@ -225,7 +224,8 @@ extension FleetCourse {
     if let refused = commands.first(where: { $0.refusal != nil }), let why = refused.refusal {
       notes.append(
         "the command to \(VisibleText.name(refused.name)) cannot go out (\(VisibleText.bare(why))):"
-          + " it waits until it can: 'cbctl fleet withdraw NAME' takes it back")
+          + " it waits until it can: 'cbctl fleet withdraw \(VisibleText.name(refused.name))' takes it"
+          + " back")
     } else if !standing.isConnected, commands.contains(where: \.isWaiting) {
       let problem = standing.problem.map { " (\(VisibleText.bare($0)))" } ?? ""
       notes.append(

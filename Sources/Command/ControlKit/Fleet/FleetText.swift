@@ -184,11 +184,10 @@ struct FleetText {
     return lines
   }
 
-  /// The versions of relays, the rarest first, if there are several; and what they lack.
+  /// The versions of relays, the rarest first, if there are several.
   private var versions: [String] {
     let groups = Dictionary(grouping: allHosts.filter { $0.relay != nil }) {
       "cbrelay \(VisibleText.bare($0.relay ?? "")), protocol \($0.speaks)"
-        + ($0.speaks < 2 ? ", neither confirms nor signs" : "")
     }
     guard groups.count > 1 else { return [] }
     let most = groups.values.map(\.count).max() ?? 0

@@ -19,6 +19,8 @@ package struct CommandKey: Sendable, Hashable {
     self.name = name
   }
 
+  func hasSecret(_ bytes: [UInt8]) -> Bool { secret == bytes }
+
   /// Signs a text, in hexadecimal; nil if OpenSSL cannot.
   func code(of text: SignedText) -> String? {
     unsafe Self.withKey(secret) { key in

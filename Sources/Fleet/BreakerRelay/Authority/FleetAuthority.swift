@@ -57,24 +57,9 @@ package struct FleetAuthority: Sendable, Hashable {
     }
     return nil
   }
-
-  /// The proof that a relay of the fleet has written a text.
-  package enum Proof: Sendable, Hashable {
-    /// There is no key to check it with.
-    case unchecked
-
-    /// A relay with a key of the fleet has said it.
-    case proven
-
-    /// It is not signed.
-    case unsigned
-
-    /// It is signed with a key that this host does not have, or it was changed since.
-    case wrong
-  }
 }
 
-/// Signing and checking any text.
+/// Signing and checking: what is not proven is absent.
 extension FleetAuthority {
   /// The longest seal that is looked at.
   private static let longestSeal = 200
@@ -89,38 +74,46 @@ extension FleetAuthority {
     return key.code(of: text(kind, values)).map { "\(key.id):\($0)" }
   }
 
-  /// Checks the signature of values.
-  package func proof(seal: String?, _ kind: SignedText.Kind, _ values: [String]) -> Proof {
-    guard isOn else { return .unchecked }
-    guard let seal else { return .unsigned }
+  /// Checks the seal of values of a host.
+  ///
+  /// - Returns: Whether a key of the fleet proves them; false if they count without a proof.
+  /// - Throws: `Refusal` if they do not count, so that they are as good as absent.
+  package func isProven(
+    _ seal: String?, _ kind: SignedText.Kind, _ values: [String], by host: String? = nil
+  ) throws(Refusal) -> Bool {
+    guard isOn else { return false }
+    guard let seal else {
+      if acceptsUnsigned { return false }
+      throw Refusal(.unsigned, host: host, "it is not signed with a key of the fleet")
+    }
     let parts = seal.split(separator: ":", omittingEmptySubsequences: false)
     guard seal.utf8.count <= Self.longestSeal, parts.count == 2,
-      let key = keys.first(where: { $0.id == parts[0] })
-    else { return .wrong }
-    return key.accepts(parts[1], of: text(kind, values)) ? .proven : .wrong
-  }
-
-  /// Whether a text with this proof counts.
-  func accepts(_ proof: Proof) -> Bool {
-    switch proof {
-    case .unchecked, .proven: true
-    case .unsigned: acceptsUnsigned
-    case .wrong: false
-    }
-  }
-
-  /// Refuses a text that does not count.
-  func demand(_ proof: Proof, from host: String? = nil) throws(Refusal) {
-    guard !accepts(proof) else { return }
-    throw proof == .unsigned
-      ? Refusal(.unsigned, host: host, "it is not signed with a key of the fleet")
-      : Refusal(
+      let key = keys.first(where: { $0.id == parts[0] }),
+      key.accepts(parts[1], of: text(kind, values))
+    else {
+      throw Refusal(
         .forged, host: host,
         "it is signed with another key than this host has, or was changed on the way")
+    }
+    return true
+  }
+
+  /// Signs the fields of a message; nil without a key.
+  package func seal(fields: [String: String]) -> String? { seal(.message, Self.values(fields)) }
+
+  /// Checks the fields of a message.
+  func isProven(fields: [String: String]) throws(Refusal) -> Bool {
+    try isProven(fields["m"], .message, Self.values(fields), by: fields["h"])
+  }
+
+  /// All fields but the number, which the server gives, and the seal itself.
+  private static func values(_ fields: [String: String]) -> [String] {
+    fields.filter { !["n", "m"].contains($0.key) }.sorted { $0.key < $1.key }
+      .flatMap { [$0.key, $0.value] }
   }
 }
 
-/// Texts of JSON that end with a seal.
+/// Objects of JSON that end with a seal.
 extension FleetAuthority {
   private static let mark = #","seal":""#
 
@@ -130,42 +123,27 @@ extension FleetAuthority {
     return object.dropLast() + Self.mark + seal + #""}"#
   }
 
-  /// Checks an object; whatever else it says counts only with this proof.
-  package func proof(of object: String, _ kind: SignedText.Kind, _ values: [String]) -> Proof {
-    guard isOn else { return .unchecked }
-    guard let (plain, seal) = Self.parts(object) else { return .unsigned }
-    return proof(seal: seal, kind, values + [plain])
-  }
-
-  /// The seal of an object; nil if it has none.
-  package static func seal(of object: String?) -> String? { object.flatMap { parts($0) }?.seal }
-
-  private static func parts(_ object: String) -> (plain: String, seal: String)? {
-    guard object.hasSuffix(#""}"#), let start = object.lastRange(of: mark) else { return nil }
-    return (object[..<start.lowerBound] + "}", String(object[start.upperBound...].dropLast(2)))
-  }
-}
-
-extension String {
-  /// Where another text last begins and ends.
-  fileprivate func lastRange(of other: String) -> Range<Index>? {
-    let all = Array(utf8)
-    let part = Array(other.utf8)
-    guard all.count >= part.count else { return nil }
-    for place in stride(from: all.count - part.count, through: 0, by: -1)
-    where all[place..<place + part.count].elementsEqual(part) {
-      let start = utf8.index(startIndex, offsetBy: place)
-      return start..<utf8.index(start, offsetBy: part.count)
+  /// Checks an object of a host; whatever else it says counts only then.
+  package func isProven(
+    object: String, _ kind: SignedText.Kind, _ values: [String], by host: String
+  ) throws(Refusal) -> Bool {
+    // The seal is the last member, and the quotation marks around it are the last ones.
+    let parts = object.split(separator: "\"", omittingEmptySubsequences: false)
+    guard parts.count > 4, parts.last == "}", parts[parts.count - 4] == "seal" else {
+      return try isProven(nil, kind, values, by: host)
     }
-    return nil
+    let end = Self.mark.utf8.count + parts[parts.count - 2].utf8.count + 2
+    let plain = object.dropLast(end) + "}"
+    return try isProven(
+      String(parts[parts.count - 2]), kind, values + [String(plain)], by: host)
   }
 }
 
 /// Signing and checking commands.
 ///
-/// The seal of a command is its host's. Other hosts pass it on as it is, so that none of them can give
-/// a command in the name of another one. There is one for each aspect, because of two commands, each
-/// may be the later one about something.
+/// The seal of a command is its host's, and covers the signature of the command key, so that nothing can
+/// be cut. Other hosts pass it on as it is, so that none of them can give a command in the name of another
+/// one. There is one for each aspect, because of two commands, each may be the later one about something.
 extension FleetAuthority {
   /// A command of this host with its seals, at the server's time; without a key, it stays as it is.
   package func signed(_ command: FleetCommand, at now: Int64) -> FleetCommand {
@@ -174,88 +152,85 @@ extension FleetAuthority {
     let given = max(0, now - DurationText.milliseconds(command.age))
     for (aspect, part) in command.byAspect {
       let values = Self.values(part, aspect, given: given)
-      guard let seal = seal(.command, values) else { continue }
-      let word = commandKey.flatMap { key in
-        key.code(of: text(.command, values)).map { ":\(key.name.short):\($0)" }
+      let order = commandKey.flatMap { key in
+        key.code(of: text(.command, values)).map { "\(key.name.short):\($0)" }
       }
-      command.seals[aspect] = "\(given):\(seal)\(word ?? "")"
+      guard let seal = seal(.command, values + [order ?? ""]) else { continue }
+      command.seals[aspect] = "\(given):\(seal)\(order.map { ":\($0)" } ?? "")"
     }
     return command
   }
 
-  /// The seal of one aspect of a command: when it was given, the seal with the fleet's key, and which
-  /// command key has signed it with which code.
+  /// The seal of one aspect of a command: when it was given, the signature of a command key with the
+  /// name of that key, and the seal with the fleet's key over all of it.
   private struct CommandSeal {
     var given: Int64
     var seal: String
-    var signature: (key: String, code: String)?
+    var order: String
 
     init?(_ text: String) {
-      let words = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+      let words = text.split(separator: ":", omittingEmptySubsequences: false)
       guard words.count == 3 || words.count == 5, let given = ServerClock.time(words[0]) else {
         return nil
       }
       self.given = given
       seal = "\(words[1]):\(words[2])"
-      if words.count == 5 { signature = (words[3], words[4]) }
+      order = words.dropFirst(3).joined(separator: ":")
     }
-  }
 
-  /// Whether a key that this host obeys has signed every part of a command.
-  private func isOrdered(_ command: FleetCommand) -> Bool {
-    guard !obeyedKeys.isEmpty else { return true }
-    let parts = command.byAspect
-    return !parts.isEmpty
-      && parts.allSatisfy { aspect, part in
-        guard let seal = command.seals[aspect].flatMap({ CommandSeal($0) }),
-          let (name, code) = seal.signature
-        else { return false }
-        let text = text(.command, Self.values(part, aspect, given: seal.given))
-        return obeyedKeys.contains { $0.short == name && $0.accepts(code, of: text) }
-      }
-  }
-
-  /// The proof that a host has given a command, and the age of the command.
-  ///
-  /// If it is signed, only the signed age counts: any writer to the server may have changed the
-  /// other one, to make the command seem too old.
-  package func proof(of command: FleetCommand, at now: Int64) -> (proof: Proof, age: Duration) {
-    guard isOn else { return (.unchecked, command.age) }
-    var age = Duration.zero
-    var proofs: Set<Proof> = []
-    for (aspect, part) in command.byAspect {
-      guard let seal = command.seals[aspect].flatMap({ CommandSeal($0) }) else {
-        proofs.insert(command.seals[aspect] == nil ? .unsigned : .wrong)
-        continue
-      }
-      let values = Self.values(part, aspect, given: seal.given)
-      proofs.insert(proof(seal: seal.seal, .command, values))
-      age = max(age, .milliseconds(max(0, now - seal.given)))
-    }
-    if let worst = [Proof.wrong, .unsigned].first(where: { proofs.contains($0) }) {
-      return (worst, command.age)
-    }
-    // A command about nothing has no part that could be signed.
-    return proofs.isEmpty ? (.unsigned, command.age) : (.proven, age)
+    /// The short name of the key that has signed it.
+    var orderKey: Substring { order.prefix { $0 != ":" } }
   }
 
   /// A command that this host may carry out, with the age that it really has.
-  func checked(_ command: FleetCommand, at now: Int64) throws(Refusal) -> FleetCommand {
-    let (proof, age) = proof(of: command, at: now)
-    try demand(proof, from: command.host)
-    if let obeyed, !obeyed.contains(command.host) {
-      throw Refusal(
-        .authority, host: command.host, "host \(command.host) may not command this one (--obey)")
+  ///
+  /// If it is signed, only the signed age counts: any writer to the server may have changed the other
+  /// one, to make the command seem too old.
+  package func checked(_ command: FleetCommand, at now: Int64) throws(Refusal) -> FleetCommand {
+    var checked = command
+    checked.isProven = false
+    guard isOn else {
+      try checkAuthority(of: command)
+      return checked
     }
-    guard isOrdered(command) else {
+    var ages: [Duration] = []
+    var isOrdered = true
+    let parts = command.byAspect
+    // A command about nothing has no part that could be signed.
+    if parts.isEmpty { _ = try isProven(nil, .command, [], by: command.host) }
+    for (aspect, part) in parts {
+      let seal = part.seals[aspect].flatMap { CommandSeal($0) }
+      guard let seal else {
+        let isMissing = part.seals[aspect] == nil
+        _ = try isProven(isMissing ? nil : "", .command, [], by: command.host)
+        isOrdered = false
+        continue
+      }
+      let values = Self.values(part, aspect, given: seal.given)
+      _ = try isProven(seal.seal, .command, values + [seal.order], by: command.host)
+      ages.append(.milliseconds(max(0, now - seal.given)))
+      let signature = seal.order.dropFirst(seal.orderKey.utf8.count + 1)
+      isOrdered =
+        isOrdered
+        && obeyedKeys.contains {
+          $0.short == seal.orderKey && $0.accepts(signature, of: text(.command, values))
+        }
+    }
+    checked.isProven = !parts.isEmpty && ages.count == parts.count
+    if checked.isProven, let age = ages.max() { checked.age = age }
+    try checkAuthority(of: command)
+    guard isOrdered || obeyedKeys.isEmpty else {
       throw Refusal(
         .authority, host: command.host,
         "no key that this host obeys has signed it (--obey): give it on a host with such a key")
     }
-    var command = command
-    command.age = age
-    command.isProven = proof == .proven
-    return command
+    return checked
+  }
+
+  private func checkAuthority(of command: FleetCommand) throws(Refusal) {
+    guard let obeyed, !obeyed.contains(command.host) else { return }
+    throw Refusal(
+      .authority, host: command.host, "host \(command.host) may not command this one (--obey)")
   }
 
   /// Whether the keys that sign now have signed a command of this host.
@@ -265,9 +240,14 @@ extension FleetAuthority {
     guard let key = keys.first else { return true }
     return command.byAspect.keys.allSatisfy { aspect in
       guard let seal = command.seals[aspect].flatMap({ CommandSeal($0) }) else { return false }
-      let isOrdered = commandKey.map { $0.name.short == seal.signature?.key } ?? true
+      let isOrdered = commandKey.map { $0.name.short == seal.orderKey } ?? true
       return isOrdered && seal.seal.hasPrefix(key.id + ":")
     }
+  }
+
+  /// When a command was given, by the seal of an aspect; nil if that is not signed.
+  static func given(_ command: FleetCommand, about aspect: String) -> Int64? {
+    command.seals[aspect].flatMap { CommandSeal($0)?.given }
   }
 
   private static func values(_ part: FleetCommand, _ aspect: String, given: Int64) -> [String] {
@@ -275,24 +255,5 @@ extension FleetAuthority {
       part.name, aspect, part.host, String(part.stamp), String(given),
       CommandText.signedText(of: part),
     ]
-  }
-}
-
-/// Signing and checking messages.
-extension FleetAuthority {
-  /// The fields that are not signed: the number, which the server gives, and the seal itself.
-  private static let unsignedFields: Set<String> = ["n", "m"]
-
-  private func values(_ fields: [String: String]) -> [String] {
-    fields.filter { !Self.unsignedFields.contains($0.key) }.sorted { $0.key < $1.key }
-      .flatMap { [$0.key, $0.value] }
-  }
-
-  /// Signs the fields of a message; nil without a key.
-  package func seal(fields: [String: String]) -> String? { seal(.message, values(fields)) }
-
-  /// Checks the fields of a message.
-  package func proof(fields: [String: String]) -> Proof {
-    proof(seal: fields["m"], .message, values(fields))
   }
 }

@@ -23,6 +23,9 @@ package struct FleetKey: Sendable, Hashable {
     id = Digest.hexadecimal(digest.prefix(4))
   }
 
+  /// Whether its secret is also that of a command key, which then every host of the fleet would have.
+  func isSame(as key: CommandKey) -> Bool { key.hasSecret(secret) }
+
   /// The code by which a host with the secret recognizes a text, in hexadecimal.
   package func code(of text: SignedText) -> String? {
     Digest.keyed(secret, text.bytes).map { Digest.hexadecimal($0) }
@@ -77,17 +80,13 @@ enum Digest {
 
 /// The digest of a value on the server, by which its scripts recognize the value: they can tell the
 /// SHA-1 digest of any bytes, also of those that are not text.
-struct ServerDigest: Sendable, Hashable {
-  let text: String
-
-  /// The digest of an answer; nil if it has no bytes.
-  init?(_ answer: RedisReply) {
-    guard case .bytes(let bytes) = answer else { return nil }
+enum ServerDigest {
+  static func text(of value: String) -> String {
     var digest = [UInt8](repeating: 0, count: 20)
     var count: UInt32 = 0
+    let bytes = Array(value.utf8)
     let done = unsafe EVP_Digest(bytes, bytes.count, &digest, &count, EVP_sha1(), nil)
-    guard done == 1, count == 20 else { return nil }
-    text = Digest.hexadecimal(digest)
+    return done == 1 && count == 20 ? Digest.hexadecimal(digest) : ""
   }
 }
 
@@ -97,7 +96,7 @@ struct ServerDigest: Sendable, Hashable {
 package struct SignedText: Sendable, Hashable {
   /// The kind of a text, so that none can stand for one of another kind.
   package enum Kind: String, Sendable {
-    case message, command, host, breaker, refusals
+    case message, command, host, breaker
   }
 
   package let bytes: [UInt8]

@@ -46,8 +46,8 @@ package struct FleetMessage: Sendable, Hashable {
   /// The version of the messages, which every relay understands.
   package static let version = "1"
 
-  /// The version of the protocol that this relay speaks: 2 has confirmations and signatures.
-  package static let protocolVersion: Int64 = 2
+  /// The version of the protocol that this relay speaks.
+  package static let protocolVersion: Int64 = 1
 
   /// How many bytes the fields of a message may have in total.
   package static let longest = 65_536
@@ -63,8 +63,8 @@ package struct Refusal: Error, Sendable, Hashable {
     case oversized, otherVersion, unreadable, name, value, command, room
     case unsigned, forged, authority
 
-    /// Whether its sender is not proven, so that it may come from an attacker.
-    package var isUnproven: Bool { self == .unsigned || self == .forged }
+    /// Whether its sender is not proven, or may not command, so that it may come from an attacker.
+    package var isUnproven: Bool { [.unsigned, .forged, .authority].contains(self) }
   }
 
   package var kind: Kind
@@ -73,8 +73,8 @@ package struct Refusal: Error, Sendable, Hashable {
   package var host: String?
   package var description: String
 
-  /// The command that is refused, if it is one.
-  package var command: RefusedCommand?
+  /// The command that is refused, if it is one, as far as its place and its stamp are known.
+  package var command: FleetCommand?
 
   package init(_ kind: Kind, host: String? = nil, _ description: String) {
     self.kind = kind
@@ -119,10 +119,11 @@ extension FleetMessage {
     let values = try Self.values(of: fields)
     let sender = values["h"].flatMap { FleetName.complaint(about: $0) == nil ? $0 : nil }
     do throws(Refusal) {
-      let proof = authority.proof(fields: values)
-      if values["v"] == Self.version { try authority.demand(proof) }
+      // A command has proofs of its own.
+      let isPlain = values["v"] == Self.version && values["k"] != "command"
+      let isProven = isPlain ? try authority.isProven(fields: values) : false
       // An attacker that sends a signed message again can make it neither younger nor older.
-      let sent = proof == .proven ? values["t"].flatMap { ServerClock.time($0) } : nil
+      let sent = isProven ? values["t"].flatMap { ServerClock.time($0) } : nil
       try self.init(values, delay: .milliseconds(max(0, now - (sent ?? time))), at: now)
       sentAt = sent
       if case .command(let command) = content {
@@ -133,8 +134,8 @@ extension FleetMessage {
       if values["k"] == "command", let sender, let name = values["b"],
         let stamp = values["s"].flatMap({ Int64($0) })
       {
-        refusal.command = RefusedCommand(
-          name: name, stamp: stamp, host: sender, error.description)
+        refusal.command = FleetCommand(
+          name: name, action: .reset, author: "", host: sender, stamp: stamp, age: .zero)
       }
       throw refusal
     }

@@ -24,9 +24,6 @@ package struct FleetKeys: Sendable, Hashable {
   /// Which breakers are open on which hosts.
   package var evidence: String { prefix + "evidence" }
 
-  /// The evidence with its proofs, in a fleet with a key.
-  package var sealed: String { prefix + "sealed" }
-
   /// When each host was last seen, in milliseconds of the server's clock.
   package var hosts: String { prefix + "hosts" }
 
@@ -35,9 +32,6 @@ package struct FleetKeys: Sendable, Hashable {
 
   /// The field for the description of a host; no breaker has an empty name.
   package static let ownField = ""
-
-  /// The field for the commands that a host has refused; no breaker has a line break in its name.
-  package static let refusalsField = "\nrefused"
 }
 
 /// The Lua scripts that change a fleet's keys, each all of its keys or none.
@@ -74,74 +68,45 @@ package enum FleetScripts {
 
     """
 
-  /// Shows that a host is alive.
+  /// Shows that a host is alive, if its mark is still the one that its relay knows.
   ///
   /// It answers with the time, the epoch, the number of the latest message and how many hosts were
-  /// seen recently; or, if another relay uses the name, with `taken`, the other store's lineage, what
-  /// it says about itself and the time. A relay that has just started may replace an earlier one of
-  /// the same store. A run that has been seen before may not: if the name is another run's now, the
-  /// host was copied. A relay that has found the other description not to count replaces it.
+  /// seen recently; or, if something else stands in the place of the mark, with `other`, its digest, its
+  /// beginning and the time. The relay judges it, because a script can check no signature.
   ///
-  /// An epoch that no relay can have written counts as lost.
+  /// An epoch that no relay can have written counts as lost. A beat may have waited in a server that was
+  /// stopped, so it is as old as its sending.
   ///
-  /// A beat may have waited in a server that was stopped, so it is as old as its sending.
-  ///
-  /// The description that says how far the host has read replaces the plain one only if the server
-  /// has that very message. After a failover, the number may stand for another one, which the host
-  /// has not seen.
-  ///
-  /// - Keys: count, epoch, hosts, the host's own, stream.
-  /// - Arguments: the host, its plain description, its lineage, its run, how many milliseconds a host
-  ///   may be silent, a new epoch, whether this run has been seen before (1 or 0; 2 if another
-  ///   description does not count), when the beat was sent; then, if the host has read the state, the
-  ///   epoch, number and entry up to which it has read, and the description that says so.
+  /// - Keys: count, epoch, hosts, the host's own.
+  /// - Arguments: the host, its mark, the SHA-1 digest of the mark that the relay knows, a new epoch, when
+  ///   the beat was sent, how many milliseconds a host may be silent.
   package static let beat =
     now + """
       local own = redis.call('HGET', KEYS[4], '')
-      local before = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '0')
-      if own and ARGV[7] ~= '2' then
-        local seen = before
-        local run = string.match(own, '"run":"(%x+)"')
-        local lineage = string.match(own, '"lineage":"(%x+)"')
-        local isOther = lineage ~= ARGV[3] or ARGV[7] == '1'
-        if run ~= ARGV[4] and isOther and now - seen < tonumber(ARGV[5]) then
-          return {'taken', lineage or '', string.sub(own, 1, 4096), string.format('%.0f', now)}
-        end
+      local digest = own and redis.sha1hex(own) or ''
+      if digest ~= ARGV[3] then
+        return {'other', digest, string.sub(own or '', 1, 16385), string.format('%.0f', now)}
       end
       local epoch = redis.call('GET', KEYS[2])
       if not epoch or #epoch > 64 or not string.find(epoch, '^%w+$') then
-        redis.call('SET', KEYS[2], ARGV[6])
+        redis.call('SET', KEYS[2], ARGV[4])
       end
-      local seen = math.min(now, tonumber(ARGV[8]))
+      local before = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '0')
+      local seen = math.min(now, tonumber(ARGV[5]))
       if before > seen and before <= now then seen = before end
       if now - seen > 86400000 then seen = now end
       redis.call('ZADD', KEYS[3], string.format('%.0f', seen), ARGV[1])
       redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('(%.0f', now - 86400000))
-      local description = ARGV[2]
-      if ARGV[9] and redis.call('GET', KEYS[2]) == ARGV[9] then
-        if ARGV[11] == '0-0' then
-          local isEmpty = #redis.call('XREVRANGE', KEYS[5], '+', '-', 'COUNT', '1') == 0
-          if isEmpty and (redis.call('GET', KEYS[1]) or '0') == ARGV[10] then
-            description = ARGV[12]
-          end
-        else
-          local entry = redis.call('XREVRANGE', KEYS[5], ARGV[11], ARGV[11])[1]
-          local fields = entry and entry[2] or {}
-          for i = 1, #fields, 2 do
-            if fields[i] == 'n' and fields[i + 1] == ARGV[10] then description = ARGV[12] end
-          end
-        end
-      end
-      if own ~= description then redis.call('HSET', KEYS[4], '', description) end
+      if own ~= ARGV[2] then redis.call('HSET', KEYS[4], '', ARGV[2]) end
       redis.call('EXPIRE', KEYS[4], 86400)
-      local first = string.format('%.0f', now - tonumber(ARGV[5]))
+      local first = string.format('%.0f', now - tonumber(ARGV[6]))
       return {string.format('%.0f', now), redis.call('GET', KEYS[2]),
         redis.call('GET', KEYS[1]) or '0', redis.call('ZCOUNT', KEYS[3], first, '+inf')}
       """
 
   /// Publishes that a breaker has opened or is no longer open, and records it as evidence.
   ///
-  /// - Keys: stream, count, evidence, sealed evidence.
+  /// - Keys: stream, count, evidence.
   /// - Arguments: about how long the stream may become, the kind of message, host, lineage, breaker,
   ///   generation, for how many milliseconds it stays open; then, if it is signed, when it was sent
   ///   and the seal.
@@ -159,73 +124,43 @@ package enum FleetScripts {
         add('m', ARGV[9])
       end
       append(ARGV[1], unpack(fields))
-      redis.call('HDEL', KEYS[4], place)
       if ARGV[2] == 'open' then
         local open = ARGV[4] .. ' ' .. ARGV[6] .. ' ' ..
           string.format('%.0f', now + tonumber(ARGV[7]))
+        if ARGV[9] then open = open .. ' ' .. ARGV[8] .. ' ' .. ARGV[7] .. ' ' .. ARGV[9] end
         redis.call('HSET', KEYS[3], place, open)
-        if ARGV[9] then
-          redis.call('HSET', KEYS[4], place,
-            open .. ' ' .. ARGV[8] .. ' ' .. ARGV[7] .. ' ' .. ARGV[9])
-        end
       else
         redis.call('HDEL', KEYS[3], place)
       end
       return 1
       """
 
-  /// Publishes a command, unless the server knows a later one about each of its aspects.
+  /// Publishes a command, if in the place of each of its parts is still what its relay has judged.
   ///
-  /// It answers with the host whose command is later; with nothing if it has published the command, or
-  /// if the server knows it already; or with an exclamation mark, which cannot be a host, if the stamp
-  /// is more than a day ahead of the server's clock, so that other hosts would refuse it. A known
-  /// command whose stamp is also ahead of the asking host's clock is invalid and is replaced. So is
-  /// one that the asking host has found to be wrongly signed or damaged, if its SHA-1 digest is still
-  /// the same. With the command, the server keeps the number of its message.
+  /// It answers with nothing then, and otherwise with the digest and the beginning of what is there, for
+  /// each part. The relay judges which is later, because a script can check no signature.
   ///
   /// - Keys: stream, count, commands.
   /// - Arguments: about how long the stream may become, the host that gave it, lineage, breaker,
-  ///   stamp, the command, its age in milliseconds, the time on the clock of the asking host, when it
-  ///   was sent and the seal, which are empty if it is not signed; then each aspect, the part of the
-  ///   command about it, and the digest of what may be replaced whatever its stamp is.
+  ///   stamp, the command; then, for each part, the aspect, the text to keep, and the SHA-1 digest of what is
+  ///   there, which is empty for nothing.
   package static let command =
-    now + append + """
-      if tonumber(ARGV[5]) > now + 86400000 then return '!' end
-      local latest = math.max(now, tonumber(ARGV[8])) + 86400000
-      local function isLater(stamp, host, than)
-        local otherStamp, otherHost = string.match(than, '^(%d+) (%S+) ')
-        if not otherStamp then return true end
-        stamp, otherStamp = tonumber(stamp), tonumber(otherStamp)
-        if otherStamp > latest then return true end
-        if stamp ~= otherStamp then return stamp > otherStamp end
-        for i = 1, math.min(#host, #otherHost) do
-          local left, right = string.byte(host, i), string.byte(otherHost, i)
-          if left ~= right then return left > right end
-        end
-        return #host > #otherHost
+    append + """
+      local found, isAsKnown = {}, true
+      for i = 7, #ARGV, 3 do
+        local kept = redis.call('HGET', KEYS[3], ARGV[4] .. '\\n' .. ARGV[i])
+        local digest = kept and redis.sha1hex(kept) or ''
+        if digest ~= ARGV[i + 2] then isAsKnown = false end
+        found[#found + 1] = digest
+        found[#found + 1] = string.sub(kept or '', 1, 70000)
       end
-      local given = string.format('%.0f', now - tonumber(ARGV[7]))
-      local told = nil
-      local winner = ''
-      local fields = {'k', 'command', 'h', ARGV[2], 'l', ARGV[3], 'b', ARGV[4], 's', ARGV[5],
-        'c', ARGV[6]}
-      if ARGV[10] ~= '' then
-        for i, field in ipairs({'t', ARGV[9], 'm', ARGV[10]}) do fields[#fields + 1] = field end
+      if not isAsKnown then return found end
+      append(ARGV[1], 'k', 'command', 'h', ARGV[2], 'l', ARGV[3], 'b', ARGV[4], 's', ARGV[5],
+        'c', ARGV[6])
+      for i = 7, #ARGV, 3 do
+        redis.call('HSET', KEYS[3], ARGV[4] .. '\\n' .. ARGV[i], ARGV[i + 1])
       end
-      for i = 11, #ARGV, 3 do
-        local place = ARGV[4] .. '\\n' .. ARGV[i]
-        local known = redis.call('HGET', KEYS[3], place)
-        local mayReplace = known and ARGV[i + 2] ~= '' and redis.sha1hex(known) == ARGV[i + 2]
-        if not known or mayReplace or isLater(ARGV[5], ARGV[2], known) then
-          if not told then told = append(ARGV[1], unpack(fields)) end
-          redis.call('HSET', KEYS[3], place, ARGV[5] .. ' ' .. ARGV[2] .. ' ' .. given .. ' ' ..
-            string.sub(ARGV[i + 1], 1, -2) .. ',"n":' .. told .. '}')
-        else
-          local stamp, host = string.match(known, '^(%d+) (%S+) ')
-          if tonumber(stamp) ~= tonumber(ARGV[5]) or host ~= ARGV[2] then winner = host end
-        end
-      end
-      return told and '' or winner
+      return {}
       """
 
   /// Deletes evidence that is out of date, unless it has been renewed meanwhile.
@@ -241,36 +176,19 @@ package enum FleetScripts {
     return 1
     """
 
-  /// Removes the description of a host, unless it is from another run of its relay.
+  /// Puts a farewell in the place of a host's mark and of its descriptions of breakers.
   ///
   /// - Keys: hosts, the host's own.
-  /// - Arguments: the host, its run.
+  /// - Arguments: the host, the farewell, the SHA-1 digest of the mark that it replaces.
   static let leave = """
     local own = redis.call('HGET', KEYS[2], '')
-    if own and string.match(own, '"run":"(%x+)"') ~= ARGV[2] then return 0 end
+    if (own and redis.sha1hex(own) or '') ~= ARGV[3] then return 0 end
     redis.call('ZREM', KEYS[1], ARGV[1])
     redis.call('DEL', KEYS[2])
+    redis.call('HSET', KEYS[2], '', ARGV[2])
+    redis.call('EXPIRE', KEYS[2], 86400)
     return 1
     """
-
-  /// Removes the description of a host that is gone, but not of one that was seen lately.
-  ///
-  /// It answers with nothing if there is no such host, and otherwise with how many milliseconds it has
-  /// been silent; it is forgotten if that is as long as the arguments demand.
-  ///
-  /// - Keys: hosts, the host's own.
-  /// - Arguments: the host, how many milliseconds it must have been silent.
-  static let dismiss =
-    now + """
-      local seen = redis.call('ZSCORE', KEYS[1], ARGV[1])
-      if not seen and redis.call('DEL', KEYS[2]) == 0 then return '' end
-      local silence = math.max(0, now - tonumber(seen or '0'))
-      if silence >= tonumber(ARGV[2]) then
-        redis.call('ZREM', KEYS[1], ARGV[1])
-        redis.call('DEL', KEYS[2])
-      end
-      return string.format('%.0f', silence)
-      """
 
   /// Deletes keys of a type or a size that no relay has given them, and answers with their names.
   ///
@@ -282,7 +200,7 @@ package enum FleetScripts {
   static let clear = """
     local readings = {stream = {'XREVRANGE', '+', '-', 'COUNT', '1'}, text = {'GET'},
       hash = {'HGET', ''}, host = {'HGET', ''}, set = {'ZSCORE', ''}}
-    local longest = {text = 1024, host = 4096}
+    local longest = {text = 1024, host = 16384}
     local function isStrange(kind, answer)
       if type(answer) == 'table' and answer.err then
         return string.find(answer.err, 'WRONGTYPE') ~= nil
@@ -345,7 +263,7 @@ package enum FleetRights {
       ["XREVRANGE", keys.stream, "+", "-"],
       ["HGET", keys.commands, ""], ["HSET", keys.commands, "", ""], ["HSCAN", keys.commands, "0"],
       ["HGET", keys.evidence, ""], ["HSET", keys.evidence, "", ""], ["HDEL", keys.evidence, ""],
-      ["HDEL", keys.commands, ""], ["HSET", keys.sealed, "", ""], ["DEL", keys.stream],
+      ["HDEL", keys.commands, ""], ["DEL", keys.stream],
       ["HSCAN", keys.evidence, "0"],
       ["HGET", host, ""], ["HSET", host, "", ""], ["HDEL", host, ""], ["HGETALL", host],
       ["DEL", host], ["EXPIRE", host, "1"],

@@ -1,8 +1,8 @@
 internal import JSONText
-@_spi(Relay) internal import ProgramKit
+internal import ProgramKit
 @_spi(Relay) package import SharedBreaker
 
-/// The state of a fleet on the server, read at one moment.
+/// The state of a fleet on the server, read at one moment, as far as it is proven.
 package struct FleetState: Sendable {
   package var now: Int64
   package var epoch: String
@@ -19,14 +19,15 @@ package struct FleetState: Sendable {
   package private(set) var evidence: [(name: String, host: String, FleetView.Evidence)] = []
   package private(set) var refusals: [Refusal] = []
 
-  /// The digests of values on the server that stand in the places of commands without proof.
-  package private(set) var replaceable: [CommandPlace: String] = [:]
+  /// Evidence that has been out of date for a while, as fields and values; its hosts may be gone.
+  package private(set) var pastEvidence: [RedisReply] = []
 
   /// The keys and hosts that this relay trusts.
   private let authority: FleetAuthority
 
-  /// This host, which signs its commands again if the fleet has another key.
-  private let host: String
+  /// The commands that this host knows.
+  private let own: [FleetCommand]
+  private let known: [CommandPlace: FleetCommand]
 
   /// The breaker and the aspect that a command is the latest about.
   package struct CommandPlace: Sendable, Hashable {
@@ -42,12 +43,6 @@ package struct FleetState: Sendable {
     var field: String { "\(name)\n\(aspect)" }
   }
 
-  /// Evidence that has been out of date for a while, as fields and values; its hosts may be gone.
-  package private(set) var pastEvidence: [RedisReply] = []
-
-  /// Sealed evidence that has been out of date for a while.
-  package private(set) var pastSealed: [RedisReply] = []
-
   /// The commands that read where the stream is, to be sent between MULTI and EXEC.
   ///
   /// Everything else is read afterwards in pieces, because changes meanwhile also arrive by the stream.
@@ -58,12 +53,13 @@ package struct FleetState: Sendable {
     ]
   }
 
-  /// Reads the answer to EXEC.
+  /// Reads the answer to EXEC, for a host that knows some commands.
   package init(
-    _ answers: [RedisReply], for host: String = "",
+    _ answers: [RedisReply], knowing own: [FleetCommand] = [],
     believing authority: FleetAuthority = FleetAuthority(fleet: "")
   ) throws(RedisError) {
-    self.host = host
+    self.own = own
+    known = Self.byPlace(own)
     self.authority = authority
     for answer in answers {
       if case .error(let text) = answer { throw RedisError(answer: text) }
@@ -78,18 +74,34 @@ package struct FleetState: Sendable {
     entry = entries.first?.elements?.first?.text ?? "0-0"
   }
 
+  private static func byPlace(_ own: [FleetCommand]) -> [CommandPlace: FleetCommand] {
+    var known: [CommandPlace: FleetCommand] = [:]
+    for command in own {
+      for (aspect, part) in command.byAspect {
+        let place = CommandPlace(name: command.name, aspect: aspect)
+        if known[place].map({ part.isLater(than: $0) }) ?? true { known[place] = part }
+      }
+    }
+    return known
+  }
+
   /// Adds some of the commands that the server keeps.
   package mutating func take(commands pairs: [(field: RedisReply, value: RedisReply)]) {
     for (field, value) in pairs {
       do throws(Refusal) {
-        try take(command: field, value)
+        guard let (name, aspect) = Self.place(field), let text = value.text else {
+          throw KeptCommand.unreadable
+        }
+        let place = CommandPlace(name: name, aspect: aspect)
+        let command = try KeptCommand.command(
+          text, at: place, now: now, believing: authority, knowing: known[place])
+        guard commands.count < Self.roomForCommands else {
+          throw Refusal(
+            .room, host: command.host, "the server keeps more commands than a relay reads")
+        }
+        commands[place] = command
       } catch {
         note(error)
-        // A command that this version does not understand may be one of a later version.
-        guard authority.isOn, error.kind.isUnproven || error.kind == .unreadable,
-          let (name, aspect) = Self.place(field)
-        else { continue }
-        replaceable[CommandPlace(name: name, aspect: aspect)] = ServerDigest(value)?.text
       }
     }
   }
@@ -101,19 +113,8 @@ package struct FleetState: Sendable {
     }
   }
 
-  /// Adds some of the evidence that the server keeps with seals.
-  package mutating func take(sealed pairs: [(field: RedisReply, value: RedisReply)]) {
-    for (field, value) in pairs {
-      do throws(Refusal) { try take(sealed: field, value) } catch { note(error) }
-    }
-  }
-
   private mutating func note(_ refusal: Refusal) {
     if refusals.count < FleetView.room { refusals.append(refusal) }
-  }
-
-  private static func unreadable(_ what: String) -> Refusal {
-    Refusal(.unreadable, "the server keeps \(what) that this cbrelay cannot read")
   }
 
   private static func place(_ field: RedisReply) -> (name: String, rest: String)? {
@@ -124,167 +125,124 @@ package struct FleetState: Sendable {
     return (name, String(parts[1]))
   }
 
-  private mutating func take(command field: RedisReply, _ value: RedisReply) throws(Refusal) {
-    let parts = value.text?.split(separator: " ", maxSplits: 3) ?? []
-    guard let (name, aspect) = Self.place(field), parts.count == 4,
-      value.text.map({ $0.utf8.count <= FleetMessage.longest }) ?? false,
-      let stamp = Int64(parts[0]), (1...FleetMessage.latestBelievedStamp(at: now)).contains(stamp),
-      let given = ServerClock.time(parts[2])
-    else { throw Self.unreadable("a command") }
-    let host = String(parts[1])
-    if FleetName.complaint(about: host) != nil { throw Self.unreadable("a command") }
-    do throws(Refusal) {
-      var command = try CommandText.command(String(parts[3]), name: name, host: host, stamp: stamp)
-      command.age = .milliseconds(max(0, now - given))
-      guard command.byAspect[aspect] == command else { throw Self.unreadable("a command") }
-      let place = CommandPlace(name: name, aspect: aspect)
-      command = try authority.checked(command, at: now)
-      if host == self.host, !authority.isCurrent(command) {
-        replaceable[place] = ServerDigest(value)?.text
-      }
-      guard commands.count < Self.roomForCommands else {
-        throw Refusal(.room, host: host, "the server keeps more commands than a relay reads")
-      }
-      commands[place] = command
-    } catch {
-      var refusal = Refusal(error.kind, host: host, error.description)
-      refusal.command = RefusedCommand(name: name, stamp: stamp, host: host, error.description)
-      throw refusal
-    }
-  }
-
+  /// Reads lineage, generation, and when the open time is over; then, if it is signed, when that was
+  /// said, for how long, and the seal.
   private mutating func take(evidence field: RedisReply, _ value: RedisReply) throws(Refusal) {
-    let parts = value.text?.split(separator: " ") ?? []
-    guard parts.count == 3, let found = Self.evidence(field, parts[...]) else {
-      throw Self.unreadable("evidence")
+    let parts = (value.text?.split(separator: " ") ?? []).map(String.init)
+    guard parts.count == 3 || parts.count == 6, let (name, host) = Self.place(field),
+      FleetName.complaint(about: host) == nil, FleetMessage.isLineage(parts[0]),
+      let generation = Int64(parts[1]), generation >= 0, var until = ServerClock.time(parts[2])
+    else { throw Refusal(.unreadable, "the server keeps evidence that this cbrelay cannot read") }
+    var fields: [String: String] = [:]
+    if parts.count == 6, let sent = ServerClock.time(parts[3]),
+      let length = ServerClock.time(parts[4])
+    {
+      // An attacker that puts an old value back cannot make it younger.
+      until = min(until, sent + length)
+      fields =
+        FleetMessage(
+          .open(for: .milliseconds(length)), name: name, host: host, lineage: parts[0],
+          generation: generation
+        ).fields(sentAt: sent) ?? [:]
+      fields["m"] = parts[5]
     }
-    guard found.piece.until > now - 60_000 else {
+    guard until > now - 60_000 else {
       if pastEvidence.count < FleetView.room { pastEvidence += [field, value] }
       return
     }
-    // With a key, only evidence in the other hash counts; relays with a key write to both.
-    guard authority.accepts(authority.isOn ? .unsigned : .unchecked) else { return }
-    try add(found)
-  }
-
-  private mutating func take(sealed field: RedisReply, _ value: RedisReply) throws(Refusal) {
-    let parts = value.text?.split(separator: " ") ?? []
-    guard parts.count == 6, var found = Self.evidence(field, parts.prefix(3)),
-      let sent = ServerClock.time(parts[3]), let length = ServerClock.time(parts[4])
-    else { throw Self.unreadable("evidence") }
-    // An attacker that puts an old value back cannot make it younger.
-    found.piece.until = min(found.piece.until, sent + length)
-    guard found.piece.until > now - 60_000 else {
-      if pastSealed.count < FleetView.room { pastSealed += [field, value] }
-      return
-    }
-    let message = FleetMessage(
-      .open(for: .milliseconds(length)), name: found.name, host: found.host,
-      lineage: found.piece.lineage, generation: found.piece.generation)
-    var fields = message.fields(sentAt: sent) ?? [:]
-    fields["m"] = String(parts[5])
-    try authority.demand(authority.proof(fields: fields), from: found.host)
-    try add(found)
-  }
-
-  private mutating func add(
-    _ found: (name: String, host: String, piece: FleetView.Evidence)
-  ) throws(Refusal) {
-    guard evidence.count < FleetView.room else { throw FleetView.isFull(for: found.host) }
-    evidence.append((found.name, found.host, found.piece))
-  }
-
-  /// Reads lineage, generation, and when the open time is over.
-  private static func evidence(
-    _ field: RedisReply, _ parts: ArraySlice<Substring>
-  ) -> (name: String, host: String, piece: FleetView.Evidence)? {
-    guard let (name, host) = place(field), FleetName.complaint(about: host) == nil,
-      FleetMessage.isLineage(String(parts[0])),
-      let generation = Int64(parts[1]), generation >= 0, let until = ServerClock.time(parts[2])
-    else { return nil }
-    let piece = FleetView.Evidence(
-      lineage: String(parts[0]), generation: generation, until: until)
-    return (name, host, piece)
+    _ = try authority.isProven(fields: fields)
+    guard evidence.count < FleetView.room else { throw FleetView.isFull(for: host) }
+    evidence.append(
+      (name, host, .init(lineage: parts[0], generation: generation, until: until)))
   }
 }
 
-/// Commands that a host and the server have to tell each other after a disconnection.
+/// Commands that a host and the server have to tell each other.
 extension FleetState {
   /// The commands that this host has not heard yet, in the order in which they were given.
   ///
   /// It omits commands that the host would ignore.
-  package func unheard(knowing own: [FleetCommand]) -> [FleetCommand] {
-    let known = Self.byPlace(own)
-    return commands.filter { place, command in
+  package var unheard: [FleetCommand] {
+    commands.filter { place, command in
       !command.isForgotten && known[place].map { command.isLater(than: $0) } ?? true
     }.map(\.value).sorted { $1.isLater(than: $0) }
   }
 
-  /// The commands of this host that the server does not have.
+  /// The commands of which the server has nothing as late that is proven.
   ///
-  /// Commands of other hosts are among them only if this host can prove which host has given them.
-  package func lost(knowing own: [FleetCommand]) -> [FleetCommand] {
+  /// Commands of this host are among them also if it signs them with another key now, and commands of
+  /// other hosts only if it can prove which host has given them.
+  package func lost(from host: String) -> [FleetCommand] {
     own.filter { command in
-      guard command.host == host || authority.accepts(authority.proof(of: command, at: now).proof)
-      else { return false }
-      return command.byAspect.keys.contains { aspect in
-        let place = CommandPlace(name: command.name, aspect: aspect)
-        if command.host == host, replaceable[place] != nil { return true }
-        return commands[place].map { command.isLater(than: $0) } ?? true
+      let isLost = command.byAspect.keys.contains { aspect in
+        guard let kept = commands[CommandPlace(name: command.name, aspect: aspect)] else {
+          return true
+        }
+        return command.isLater(than: kept) || (kept.host == host && !authority.isCurrent(kept))
       }
+      return isLost && (command.host == host || (try? authority.checked(command, at: now)) != nil)
     }.sorted { $1.isLater(than: $0) }
-  }
-
-  private static func byPlace(_ own: [FleetCommand]) -> [CommandPlace: FleetCommand] {
-    var known: [CommandPlace: FleetCommand] = [:]
-    for command in own {
-      for (aspect, part) in command.byAspect {
-        let place = CommandPlace(name: command.name, aspect: aspect)
-        if known[place].map({ part.isLater(than: $0) }) ?? true { known[place] = part }
-      }
-    }
-    return known
   }
 }
 
-/// The server's copy of a command, as far as it tells commands apart.
-struct KeptCommand: Sendable, Hashable {
-  var stamp: Int64
-  var host: String
-
-  /// The number of its message; nil if an earlier relay has told it.
-  var number: Int64?
-
-  /// Reads the server's copy; nil if there is none, or it makes no sense.
-  init?(_ text: String?) {
-    let parts = text?.split(separator: " ", maxSplits: 3) ?? []
-    guard parts.count == 4, let stamp = Int64(parts[0]),
-      FleetName.complaint(about: String(parts[1])) == nil
-    else { return nil }
-    self.stamp = stamp
-    host = String(parts[1])
-    let fields = try? JSONFields(String(parts[3]), standingFor: "a command")
-    number = fields?.number("n").flatMap { $0 > 0 ? $0 : nil }
+/// A part of a command as the server keeps it: stamp, host, when it was given, and the command.
+package enum KeptCommand {
+  static var unreadable: Refusal {
+    Refusal(.unreadable, "the server keeps a command that this cbrelay cannot read")
   }
 
-  /// Whether the server's text in a place is a command that its host has given.
-  static func isProven(
-    _ text: String, at place: FleetState.CommandPlace, now: Int64, to authority: FleetAuthority
-  ) -> Bool {
-    guard authority.isOn else { return true }
+  /// The text to keep.
+  static func text(of part: FleetCommand, about aspect: String, at now: Int64) -> String {
+    let given =
+      FleetAuthority.given(part, about: aspect)
+      ?? max(0, now - DurationText.milliseconds(part.age))
+    var part = part
+    part.age = .zero
+    return "\(part.stamp) \(part.host) \(given) \(CommandText.text(of: part))"
+  }
+
+  /// Reads a text.
+  ///
+  /// - Throws: `Refusal` if it is not a command that this host may carry out, so that it is as good as
+  ///   absent.
+  static func command(
+    _ text: String, at place: FleetState.CommandPlace, now: Int64,
+    believing authority: FleetAuthority, knowing known: FleetCommand? = nil
+  ) throws(Refusal) -> FleetCommand {
     let parts = text.split(separator: " ", maxSplits: 3)
-    guard parts.count == 4, let stamp = Int64(parts[0]) else { return false }
-    let command = try? CommandText.command(
-      String(parts[3]), name: place.name, host: String(parts[1]), stamp: stamp)
-    guard let command, command.byAspect[place.aspect] == command else { return false }
-    return (try? authority.checked(command, at: now)) != nil
+    guard parts.count == 4, text.utf8.count <= FleetMessage.longest,
+      let stamp = Int64(parts[0]), (1...FleetMessage.latestBelievedStamp(at: now)).contains(stamp),
+      let given = ServerClock.time(parts[2]),
+      FleetName.complaint(about: String(parts[1])) == nil
+    else { throw unreadable }
+    let host = String(parts[1])
+    do throws(Refusal) {
+      var command = try CommandText.command(
+        String(parts[3]), name: place.name, host: host, stamp: stamp)
+      guard command.byAspect[place.aspect] == command else { throw unreadable }
+      command.age = .milliseconds(max(0, now - given))
+      // Checking takes a while, and this host has done so already.
+      if let known, known.isSame(as: command) {
+        command.age = known.age
+        command.isProven = known.isProven
+        return command
+      }
+      return try authority.checked(command, at: now)
+    } catch {
+      var refusal = Refusal(error.kind, host: host, error.description)
+      refusal.command = FleetCommand(
+        name: place.name, action: .reset, author: "", host: host, stamp: stamp, age: .zero)
+      throw refusal
+    }
   }
+}
 
-  /// Whether it is later than a command that a host knows.
-  func isLater(than command: FleetCommand) -> Bool {
-    var other = command
-    (other.stamp, other.host) = (stamp, host)
-    return other.isLater(than: command)
+extension FleetCommand {
+  /// Whether another one says the same with the same proofs.
+  fileprivate func isSame(as other: FleetCommand) -> Bool {
+    var other = other
+    (other.age, other.isProven) = (age, isProven)
+    return self == other
   }
 }
 

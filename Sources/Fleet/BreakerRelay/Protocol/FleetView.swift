@@ -204,6 +204,9 @@ extension FleetView {
     }
   }
 
+  /// Forgets which evidence of this host the server has, before it is read again.
+  package mutating func forgetTold() { told = [:] }
+
   /// Notes that the server has a message of this host.
   package mutating func hasTold(_ message: FleetMessage, at now: Int64) {
     guard case .open(let time) = message.content else {

@@ -317,7 +317,8 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     // From version 7 on, a script that may not do something gets no such code.
     let isForbidden = answer.hasPrefix("ERR The user executing the script can't ")
     let known = isForbidden ? "NOPERM" : inner.first { Self.meanings[$0] != nil }
-    let code = known ?? words.first ?? ""
+    let isFull = answer.hasPrefix("ERR max number of clients")
+    let code = isFull ? "maxclients" : known ?? words.first ?? ""
     self.init(Self.meanings[code] ?? "it answers '\(OutsideText.quoted(answer))'")
   }
 
@@ -354,6 +355,7 @@ package struct RedisError: Error, Sendable, Hashable, CustomStringConvertible {
     "CLUSTERDOWN": "its cluster is down",
     "UNBLOCKED": "it has become a replica",
     "WRONGTYPE": "something else uses the keys of this fleet: choose another name for the fleet",
+    "maxclients": "it has no room for another client: raise its maxclients",
     "NOSCRIPT": "it has lost the relay's scripts",
   ]
 

@@ -93,8 +93,8 @@ extension Sentinels {
 
   /// Connects to the primary, which must say that it is one.
   ///
-  /// The sentinels are asked in turn. The answer of one may be out of date, so the next is asked if
-  /// it names no primary.
+  /// The sentinels are asked in turn until more than half of them agree. The answer of one may be out of
+  /// date, or false, and the server that it names gets the password: the one that most name is tried first.
   ///
   /// - Parameters:
   ///   - address: The address that names these sentinels.
@@ -118,14 +118,18 @@ extension Sentinels {
     }
     if let favourite, let connection = attempt(favourite) { return connection }
     var silence: RedisError?
-    for sentinel in members {
+    var named: [Member] = []
+    func votes(_ member: Member) -> Int { named.count { $0 == member } }
+    for sentinel in members where !named.contains(where: { votes($0) > members.count / 2 }) {
       do throws(RedisError) {
         let connection = try connect(to: sentinel, tls: address.tls, patience: patience)
-        let named = try primary(namedBy: sentinel, over: connection)
-        if let connection = attempt(named) { return connection }
+        named.append(try primary(namedBy: sentinel, over: connection))
       } catch {
         silence = silence ?? error
       }
+    }
+    for member in named.sorted(by: { votes($0) > votes($1) }) {
+      if let connection = attempt(member) { return connection }
     }
     // The problem of a primary is of more use than that a sentinel says nothing.
     throw problem ?? silence ?? RedisError("no sentinel is given: name one")

@@ -309,7 +309,7 @@ extension TLSSession {
   ]
 
   private static let noTLS =
-    "it does not speak TLS at this port: use its port for TLS, or redis:// if it has none"
+    "it does not speak TLS at this port: use its port for TLS"
   private static let noCertificate =
     "it wants a certificate of this host: use --client-cert-file and --client-key-file"
   private static let badCertificate =

@@ -104,16 +104,16 @@ struct Forger {
       ])
     case 3:
       try server.command(words: [
-        "HSET", Self.key("sealed"), "\(breaker)\n\(host)",
+        "HSET", Self.key("evidence"), "\(breaker)\n\(host)",
         "1 9 \(now + 60_000) \(now) 60000 \(seal)",
       ])
     case 4:
-      // As if the host had read everything.
-      let text = #"{"confirms":true,"protocol":2,"read":999999,"sent":\#(now),"seal":"\#(seal)"}"#
+      // As if the host had dealt with everything.
+      let text = #"{"lineage":"1","run":"1","heard":"0","sent":\#(now),"seal":"\#(seal)"}"#
       try server.command(words: ["HSET", Self.key("host:\(host)"), "", text])
     case 5: try eval(Self.replay, ["stream", "count"], ["\(random.number(1...9_999))"])
     default:
-      let hash = random.pick(["commands", "sealed"])
+      let hash = random.pick(["commands", "evidence"])
       try eval(Self.turnBack, [hash, "\(hash):kept"], ["\(random.number(1...9_999))"])
     }
   }
