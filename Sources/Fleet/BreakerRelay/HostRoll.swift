@@ -8,7 +8,7 @@ struct HostRoll {
   struct Host {
     var name: String
 
-    /// What it says of itself; nil if that does not count.
+    /// Its own words; nil if they do not count.
     var mark: HostMark?
 
     /// Whether commands wait for it.

@@ -4,8 +4,7 @@ import ProgramKit
 import TestSupport
 import Testing
 
-/// What is not proven is absent: whatever a writer without a key leaves on the server, relays put what
-/// they know to be right in its place, and go on.
+/// A writer without a key changes the server's data, and relays put the right things back and go on.
 @Suite(.enabled(if: RedisServer.isInstalled, "redis-server is not installed"))
 struct UnprovenTests {
   private static let key = FleetKey(hexadecimal: String(repeating: "11", count: 32))

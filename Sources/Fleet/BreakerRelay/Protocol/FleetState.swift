@@ -192,7 +192,9 @@ package enum KeptCommand {
   }
 
   /// The text to keep.
-  static func text(of part: FleetCommand, about aspect: String, at now: Int64) -> String {
+  package static func text(
+    of part: FleetCommand, about aspect: String, at now: Int64
+  ) -> String {
     let given =
       FleetAuthority.given(part, about: aspect)
       ?? max(0, now - DurationText.milliseconds(part.age))
