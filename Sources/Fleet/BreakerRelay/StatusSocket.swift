@@ -136,18 +136,31 @@ extension StatusSocket {
     _ listener: Int32, until stop: WakePipe,
     _ answer: @Sendable (RelayStatus.Question, HostUser?) -> String
   ) {
+    // A client that says nothing keeps no other one waiting.
+    var clients: [(descriptor: Int32, end: ContinuousClock.Instant)] = []
+    defer { for client in clients { Glibc.close(client.descriptor) } }
     while true {
-      var entries = [
-        pollfd(fd: stop.reading, events: Int16(POLLIN), revents: 0),
-        pollfd(fd: listener, events: Int16(POLLIN), revents: 0),
-      ]
-      _ = unsafe poll(&entries, 2, -1)
+      let awaited = [stop.reading, listener] + clients.map(\.descriptor)
+      var entries = awaited.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+      if clients.count >= mostClients { entries[1].events = 0 }
+      let end = clients.map(\.end).min()
+      let left = end.map { Int32(clamping: max(0, DurationText.milliseconds($0 - .now)) + 1) }
+      _ = unsafe poll(&entries, nfds_t(entries.count), left ?? -1)
       if entries[0].revents != 0 { return }
+      var silent: [(descriptor: Int32, end: ContinuousClock.Instant)] = []
+      for (client, entry) in zip(clients, entries.dropFirst(2)) {
+        if entry.revents != 0 { reply(to: client.descriptor, answer) }
+        if entry.revents == 0, client.end > .now {
+          silent.append(client)
+        } else {
+          Glibc.close(client.descriptor)
+        }
+      }
+      clients = silent
       guard entries[1].revents != 0 else { continue }
       let client = accept(listener, nil, nil)
       if client >= 0 {
-        reply(to: client, answer)
-        Glibc.close(client)
+        clients.append((client, .now + patience))
       } else if errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM {
         // The client is still waiting, so without a pause this would be a busy loop.
         _ = unsafe poll(&entries, 1, 500)
@@ -156,12 +169,16 @@ extension StatusSocket {
     }
   }
 
+  /// How many clients may be about to ask.
+  private static let mostClients = 64
+
   private static func reply(
     to client: Int32, _ answer: (RelayStatus.Question, HostUser?) -> String
   ) {
     _ = fcntl(client, F_SETFD, FD_CLOEXEC)
     _ = fcntl(client, F_SETFL, O_NONBLOCK)
-    let exchange = Exchange(client: client, deadline: .now + patience)
+    // The rest of a question has to follow its beginning at once.
+    let exchange = Exchange(client: client, deadline: .now + .milliseconds(200))
     guard let question = exchange.question() else { return }
     var user: HostUser?
     if case .giving = question { user = HostUser.peer(of: client) }

@@ -8,8 +8,8 @@
  *
  * The model has one breaker and one aspect of it; others have registers of their own.
  *
- * With CONFIRMS, relays also tell how far their hosts have read, and an operator may take back a command that
- * waits. An observer that reads then that a host has confirmed a command is not deceived.
+ * With CONFIRMS, relays also tell which commands their hosts have dealt with, and an operator may take back a command
+ * that waits. An observer that reads then that a host has confirmed a command is not deceived.
  */
 
 #ifndef COMMANDS
@@ -57,9 +57,8 @@ bit hasLost;
 byte mishaps;
 
 #ifdef CONFIRMS
-/* How far each host has said that it has read, and in which epoch: in Redis. */
+/* The commands that each host says to have dealt with, in its mark. */
 byte heard[2];
-byte heardEpoch[2];
 /* The relay has to read the state again: 1 until it begins to, and 2 until it has taken it over. */
 byte mustRead[2];
 bit hasWithdrawn;
@@ -145,14 +144,8 @@ end:
 }
 
 #ifdef CONFIRMS
-/* The script of a beat: it compares the epoch, and that the entry is still the one that was read. */
-inline confirm(h, number) {
-#ifdef CONFIRMS_ANY_EPOCH
-  if :: epoch != 0 -> heard[h] = number; heardEpoch[h] = epoch :: else fi
-#else
-  if :: epoch != 0 && epoch == known[h] -> heard[h] = number; heardEpoch[h] = epoch :: else fi
-#endif
-}
+/* A beat. */
+inline confirm(h, commands) { heard[h] = commands }
 #endif
 
 /* A kill is a step of the relay itself, where it would have gone on. */
@@ -227,15 +220,7 @@ endOfNews:
 #endif
 #ifdef CONFIRMS
   :: atomic { !isBroken[me] && mustRead[me] -> goto resync }
-  :: d_step {
-#ifdef CONFIRMS_ANY_EPOCH
-      (!isBroken[me] && epoch != 0 && (heard[me] != position[me] || heardEpoch[me] != epoch)) ->
-#else
-      (!isBroken[me] && epoch != 0 && epoch == known[me]
-        && (heard[me] != position[me] || heardEpoch[me] != epoch)) ->
-#endif
-      confirm(me, position[me])
-    }
+  :: d_step { (!isBroken[me] && heard[me] != met[me]) -> confirm(me, met[me]) }
 #endif
 
   :: atomic {
@@ -273,7 +258,9 @@ endOfNews:
     position[me] = handCount;
 #endif
 #ifdef CONFIRMS_BEFORE_EFFECT
-    d_step { if :: !isBroken[me] -> confirm(me, handCount) :: else fi };
+    d_step {
+      if :: !isBroken[me] && hand != 0 -> confirm(me, heard[me] | bit(hand)) :: else fi
+    };
 #endif
     if
     mayDie
@@ -319,7 +306,7 @@ end:
       for (i : 1 .. ENTRIES - 1) { entry[i] = 0 }
       i = 0;
 #ifdef CONFIRMS
-      heard[0] = 0; heard[1] = 0; heardEpoch[0] = 0; heardEpoch[1] = 0;
+      heard[0] = 0; heard[1] = 0;
 #endif
       count = 0; told = 0; epoch = 0
     }
@@ -345,11 +332,6 @@ end:
           fi
         }
         i = 0;
-#ifdef CONFIRMS
-        /* Confirmations of later entries than the last one that is left are lost too. */
-        if :: heard[0] > kept -> heard[0] = 0 :: else fi;
-        if :: heard[1] > kept -> heard[1] = 0 :: else fi;
-#endif
         count = kept; kept = 0;
         isBroken[0] = 1; isBroken[1] = 1
       }
@@ -375,7 +357,7 @@ end:
 /* An observer's conclusion: the author carries a command out at once, and a host that has withdrawn a later one
    has yet to take over the command that it overruled. */
 #define hasConfirmed(h, e) \
-  (author[entry[e]] != h && heardEpoch[h] == epoch && heard[h] >= e && !mustRead[h])
+  (author[entry[e]] != h && (heard[h] & bit(entry[e])) && !mustRead[h])
 #endif
 
 active proctype referee() {

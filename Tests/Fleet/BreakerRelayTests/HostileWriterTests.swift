@@ -90,7 +90,10 @@ struct HostileWriterTests {
     case 1:
       // The operator's signature.
       let parts = text.split(separator: ":\(order.name.short):", maxSplits: 1)
-      if parts.count == 2 { server.commands[place] = String(parts[0]) + String(parts[1]).dropFirst(128) }
+      if parts.count == 2 {
+        let rest = String(parts[1]).dropFirst(128)
+        server.commands[place] = String(parts[0]) + rest
+      }
     case 2:
       server.commands[place] =
         "\(now + 80_000_000) ops \(now) " + #"{"action":"force","mode":"forced_open","by":"x"}"#

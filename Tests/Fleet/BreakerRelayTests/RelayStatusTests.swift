@@ -45,6 +45,23 @@ struct RelayStatusTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `clients that say nothing keep no other one waiting`() async throws {
+    let fleet = try TestFleet()
+    let a = try await fleet.host("a")
+    var silent: [Int32] = []
+    defer { for client in silent { close(client) } }
+    let start = ContinuousClock.now
+    for _ in 0..<16 { silent.append(try UnixSocket.connect(to: a.store.path + "-relay.sock")) }
+    #expect(try StatusClient.ask("figures", of: a).contains(#""connected":true"#))
+    // Each of them may take two seconds to ask.
+    #expect(.now - start < .seconds(16))
+    for client in silent {
+      var byte: UInt8 = 0
+      #expect(unsafe read(client, &byte, 1) == 0)
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `the socket has the rights of the store, and replaces an earlier one`() async throws {
     let fleet = try TestFleet()
     let a = try TestHost("a", as: "a", in: fleet.directory, address: fleet.server.address)
