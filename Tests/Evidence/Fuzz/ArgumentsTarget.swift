@@ -1,5 +1,5 @@
 @testable import ControlKit
-@_spi(Command) import SharedBreaker
+import SharedBreaker
 
 /// Checks that a parsed command line can be written as a command line that means the same.
 ///
@@ -73,7 +73,7 @@ enum ArgumentsTarget {
     case .text(let text): text
     case .duration(let duration): DurationText.format(duration)
     case .number(let number): String(number, radix: kind == .fileMode ? 8 : 10)
-    case .rate(let rate): RateText.format(rate)
+    case .rate(let rate): rate.description
     case .factor(let factor): "\(factor)"
     case .codes(let codes): codes.sorted().map { String($0) }.joined(separator: ",")
     case .setting(let key, let text): "\(key.rawValue)=\(text)"

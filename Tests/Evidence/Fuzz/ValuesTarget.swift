@@ -1,6 +1,6 @@
 @testable import BreakerCore
 @testable import ControlKit
-@_spi(Command) import SharedBreaker
+import SharedBreaker
 
 /// Checks that durations, rates, factors, counts and patterns can be read, written and read again.
 enum ValuesTarget {
@@ -26,9 +26,9 @@ enum ValuesTarget {
   }
 
   private static func rate(_ text: String) {
-    guard let rate = RateText.parse(text), rate.partsPerMillion >= 0 else { return }
-    let written = RateText.format(rate)
-    expect(RateText.parse(written) == rate, "\(rate) is written \(written)")
+    guard let rate = BreakerPolicy.Rate(text), rate.partsPerMillion >= 0 else { return }
+    let written = rate.description
+    expect(BreakerPolicy.Rate(written) == rate, "\(rate) is written \(written)")
     for whole in [0, 1, 10_000, Int64.max] {
       let part = rate.smallestPart(of: whole)
       expect(part >= 0, "\(part) of \(whole)")

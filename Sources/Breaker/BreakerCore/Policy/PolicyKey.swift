@@ -103,23 +103,23 @@ extension BreakerPolicy {
     case .maxFailures: consecutiveFailuresToOpen.map { String($0) }
     case .failures: failures.map { String($0) }
     case .within: within.map(DurationText.format)
-    case .failureRate: failureRate.map(RateText.format)
+    case .failureRate: failureRate.map(\.description)
     case .window: window.map(DurationText.format)
     case .last: last.map { String($0) }
     case .minCalls: failureRate == nil && slowRate == nil ? nil : String(callsToJudge)
-    case .slowRate: slowRate.map(RateText.format)
+    case .slowRate: slowRate.map(\.description)
     case .slowAfter: slowAfter.map(DurationText.format)
     case .reporters: String(reporters)
     case .lumping: lumping.map(DurationText.format)
     case .openFor: DurationText.format(openFor)
     case .openMultiplier: FactorText.format(openMultiplier)
     case .openMax: openMax.map(DurationText.format)
-    case .jitter: RateText.format(jitter)
+    case .jitter: jitter.description
     case .probes: String(probes)
     case .successesToClose: String(successesToClose)
     case .probeTimeout: DurationText.format(probeTimeout)
     case .probeCalls: probeCalls.map { String($0) }
-    case .probeFailureRate: probeFailureRate.map(RateText.format)
+    case .probeFailureRate: probeFailureRate.map(\.description)
     case .fleetQuorum: fleetQuorum.map(QuorumText.format)
     case .fleetSpread: fleetSpread.map(DurationText.format)
     case .maxConcurrent: maxConcurrent.map { String($0) }
@@ -146,23 +146,23 @@ extension BreakerPolicy {
     case .maxFailures: maxFailures = try optional(CountText.parse)
     case .failures: failures = try optional(CountText.parse)
     case .within: within = try optional(DurationText.parse)
-    case .failureRate: failureRate = try optional(RateText.parse)
+    case .failureRate: failureRate = try optional { Rate($0) }
     case .window: window = try optional(DurationText.parse)
     case .last: last = try optional(CountText.parse)
     case .minCalls: minCalls = try optional(CountText.parse)
-    case .slowRate: slowRate = try optional(RateText.parse)
+    case .slowRate: slowRate = try optional { Rate($0) }
     case .slowAfter: slowAfter = try optional(DurationText.parse)
     case .reporters: reporters = try value(CountText.parse)
     case .lumping: lumping = try optional(DurationText.parse)
     case .openFor: openFor = try value(DurationText.parse)
     case .openMultiplier: openMultiplier = try value(FactorText.parse)
     case .openMax: openMax = try optional(DurationText.parse)
-    case .jitter: jitter = try value(RateText.parse)
+    case .jitter: jitter = try value { Rate($0) }
     case .probes: probes = try value(CountText.parse)
     case .successesToClose: successesToClose = try value(CountText.parse)
     case .probeTimeout: probeTimeout = try value(DurationText.parse)
     case .probeCalls: probeCalls = try optional(CountText.parse)
-    case .probeFailureRate: probeFailureRate = try optional(RateText.parse)
+    case .probeFailureRate: probeFailureRate = try optional { Rate($0) }
     case .fleetQuorum: fleetQuorum = try optional(QuorumText.parse)
     case .fleetSpread: fleetSpread = try optional(DurationText.parse)
     case .maxConcurrent: maxConcurrent = try optional(CountText.parse)

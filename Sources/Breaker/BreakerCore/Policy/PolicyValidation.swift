@@ -89,7 +89,7 @@ extension BreakerPolicy {
     ]
     for case (let key, let rate?) in rates where !(1...1_000_000).contains(rate.partsPerMillion) {
       throw PolicyError(
-        key, "\(key.rawValue) is \(RateText.format(rate)): use more than 0% and at most 100%")
+        key, "\(key.rawValue) is \(rate): use more than 0% and at most 100%")
     }
     let hasRate = failureRate != nil || slowRate != nil
     if window != nil, last != nil {
@@ -149,7 +149,7 @@ extension BreakerPolicy {
     }
     guard (0..<1_000_000).contains(jitter.partsPerMillion) else {
       throw PolicyError(
-        .jitter, "jitter is \(RateText.format(jitter)): use 0% or more and less than 100%")
+        .jitter, "jitter is \(jitter): use 0% or more and less than 100%")
     }
   }
 
@@ -177,7 +177,7 @@ extension BreakerPolicy {
     case .share(let rate) where !(1...1_000_000).contains(rate.partsPerMillion):
       throw PolicyError(
         .fleetQuorum,
-        "fleet-quorum is \(RateText.format(rate)): use more than 0% and at most 100%")
+        "fleet-quorum is \(rate): use more than 0% and at most 100%")
     case .share, nil: break
     }
     if let fleetSpread, fleetSpread < .zero || fleetSpread > Self.longestDuration {

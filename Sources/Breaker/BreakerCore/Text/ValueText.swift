@@ -71,20 +71,19 @@ package enum CountText {
   }
 }
 
-/// Rates as people write them: `50%`, `12.5%`.
-@_spi(Command) public enum RateText {
-  /// Parses a percentage such as `50%`; nil if the text is anything else.
-  @_spi(Command) public static func parse(_ text: String) -> BreakerPolicy.Rate? {
-    guard text.utf8.last == 0x25 else { return nil }
-    return FactorText.parse(String(Substring(text.utf8.dropLast()))).map {
-      BreakerPolicy.Rate.percent($0)
-    }
+extension BreakerPolicy.Rate: LosslessStringConvertible {
+  /// Reads a percentage as people write it, such as `50%` or `12.5%`; nil if the text is anything else.
+  public init?(_ description: String) {
+    guard description.utf8.last == 0x25,
+      let percent = FactorText.parse(String(Substring(description.utf8.dropLast())))
+    else { return nil }
+    self = .percent(percent)
   }
 
-  /// Formats a rate; `parse` reads the same rate back.
-  @_spi(Command) public static func format(_ rate: BreakerPolicy.Rate) -> String {
-    let sign = rate.partsPerMillion < 0 ? "-" : ""
-    let (whole, rest) = rate.partsPerMillion.magnitude.quotientAndRemainder(dividingBy: 10_000)
+  /// The rate as a percentage, from which the same rate is read.
+  public var description: String {
+    let sign = partsPerMillion < 0 ? "-" : ""
+    let (whole, rest) = partsPerMillion.magnitude.quotientAndRemainder(dividingBy: 10_000)
     guard rest != 0 else { return "\(sign)\(whole)%" }
     var decimals = String(rest)
     decimals = String(repeating: "0", count: 4 - decimals.count) + decimals
@@ -109,13 +108,13 @@ enum FactorText {
 /// Quorums as people write them: `3`, `30%`.
 enum QuorumText {
   static func parse(_ text: String) -> FleetQuorum? {
-    CountText.parse(text).map { .hosts($0) } ?? RateText.parse(text).map { .share($0) }
+    CountText.parse(text).map { .hosts($0) } ?? BreakerPolicy.Rate(text).map { .share($0) }
   }
 
   static func format(_ quorum: FleetQuorum) -> String {
     switch quorum {
     case .hosts(let count): String(count)
-    case .share(let rate): RateText.format(rate)
+    case .share(let rate): rate.description
     }
   }
 }

@@ -152,7 +152,9 @@ extension ValueKind {
     case .count: return .number(try number(text, 1...Int64.max, "it is not a whole number above 0"))
     case .countFromZero: return .number(try number(text, 0...Int64.max, "it is not a whole number"))
     case .rate:
-      guard let rate = RateText.parse(text) else { throw ValueComplaint("it is not a rate", form) }
+      guard let rate = BreakerPolicy.Rate(text) else {
+        throw ValueComplaint("it is not a rate", form)
+      }
       return .rate(rate)
     case .factor: return .factor(try factor(text))
     case .pid: return .number(try number(text, 1...Int64(Int32.max), "it is not a process number"))
@@ -244,7 +246,7 @@ private enum RateGuess {
   /// Below 1 it is a fraction, above 1 a percentage; 1 could be either.
   static func meant(by text: String) -> String? {
     guard let number = Double(text), number > 0, number <= 100, number != 1 else { return nil }
-    return RateText.format(number < 1 ? BreakerPolicy.Rate(number) : .percent(number))
+    return (number < 1 ? BreakerPolicy.Rate(number) : .percent(number)).description
   }
 }
 
