@@ -321,11 +321,7 @@ struct CommandWay {
     var winner: String?
     var left: [(aspect: String, part: FleetCommand, digest: String)] = []
     for (place, part) in parts.enumerated() where 2 * place + 1 < found.count {
-      let kept = found[2 * place + 1].text.flatMap { text in
-        try? KeptCommand.command(
-          text, at: .init(name: command.name, aspect: part.aspect), now: now,
-          believing: context.authority)
-      }
+      let kept = kept(found[2 * place + 1], about: part.aspect, at: now, context)
       if let kept, !part.part.isLater(than: kept) {
         let isOwn = kept.host == context.options.host && kept.stamp == command.stamp
         if !isOwn || context.authority.isCurrent(kept) {
@@ -338,6 +334,22 @@ struct CommandWay {
     parts = left
     if left.isEmpty { return winner.map { .overtaken(by: $0) } ?? .told }
     return nil
+  }
+
+  /// The command that the server keeps in a place; nil if that is as good as nothing.
+  ///
+  /// Without a key, a command that cannot be read may be one of a later version.
+  private func kept(
+    _ found: RedisReply, about aspect: String, at now: Int64, _ context: RelayContext
+  ) -> FleetCommand? {
+    guard let text = found.text, !text.isEmpty else { return nil }
+    do throws(Refusal) {
+      return try KeptCommand.command(
+        text, at: .init(name: command.name, aspect: aspect), now: now,
+        believing: context.authority)
+    } catch {
+      return context.authority.isOn ? nil : error.command
+    }
   }
 }
 

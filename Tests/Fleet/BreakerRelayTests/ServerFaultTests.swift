@@ -240,6 +240,18 @@ struct ServerFaultTests {
     #expect(try a.snapshot("pay")?.mode == .forcedClosed)
   }
 
+  @Test(.timeLimit(.minutes(60)))
+  func `a command of a later version is not replaced by an earlier command`() async throws {
+    let later = StoreClock.system.wallTime.millisecondsSince1970 + 3_600_000
+    let text = #"\#(later) z 5 {"action":"dance","by":"x"}"#
+    try fleet.server.command("HSET", "sb:{test}:commands", "later\nmode", text)
+    try a.breaker("later").force(.observe, scope: .fleet)
+    try await eventually("a says which command applies") {
+      try a.store.fleetStanding()?.refusal?.contains("a later one from host z applies") == true
+    }
+    #expect(try fleet.server.command("HGET", "sb:{test}:commands", "later\nmode") == text)
+  }
+
   @Test
   func `the server replaces what a relay has judged, and nothing that came since`() throws {
     let directory = try TemporaryDirectory()
