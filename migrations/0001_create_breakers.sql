@@ -70,6 +70,8 @@ CREATE TABLE breaker (
   trips INTEGER NOT NULL DEFAULT 0,
   outage_times BLOB,                            -- when the latest outages began, by which it is told whether it flaps
 
+  hold BLOB,                                    -- all about holds: times, texts and totals; NULL if there never was one
+
   last_lease INTEGER NOT NULL DEFAULT 0,
   leases INTEGER NOT NULL DEFAULT 0,            -- how many there are, so that a healthy breaker costs no query
   usual_probe_ns INTEGER,                       -- how long probes take; NULL while no probe has succeeded

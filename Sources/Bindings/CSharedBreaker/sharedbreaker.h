@@ -225,7 +225,10 @@ enum sb_outcome {
   /* The resource failed so that trying again cannot help: the breaker opens at once. */
   SB_PERMANENT_FAILURE = 2,
   /* The call tells nothing about the resource, as when it was cancelled; it frees a probe's slot. */
-  SB_IGNORED = 3
+  SB_IGNORED = 3,
+  /* The resource works, and asks to be left alone, for `hold_for_ns` if it named a time: it is no failure, and calls
+   * of all processes are held until then. */
+  SB_HOLD = 4
 };
 
 /* The state of a breaker. */
@@ -255,7 +258,9 @@ enum sb_cause {
   /* The breaker is not closed, or its mode says so. */
   SB_CAUSE_OPEN = 0,
   /* As many calls are under way as max-concurrent permits. */
-  SB_CAUSE_BUSY = 1
+  SB_CAUSE_BUSY = 1,
+  /* The resource has asked to be left alone until an instant, or the first call after that is under way. */
+  SB_CAUSE_HELD = 2
 };
 
 /* How sb_enter() decides while the store cannot be used. */
@@ -332,13 +337,15 @@ typedef struct sb_details {
    * that is not UTF-8 is repaired, because a report is never lost over its words. */
   const char *error;
   int64_t error_length;
-  /* The time that the resource itself named, such as a Retry-After; 0 if it named none. */
+  /* The time that the resource itself named, such as the Retry-After of a 503; 0 if it named none. */
   int64_t open_for_ns;
+  /* With SB_HOLD: the time that it asked to be left alone for, such as the Retry-After of a 429; 0 if it named none. */
+  int64_t hold_for_ns;
   /* How long the call took; 0 to measure from sb_enter(), where the policy looks at slow calls. */
   int64_t elapsed_ns;
 } sb_details;
 
-#define SB_DETAILS_INIT {sizeof(sb_details), 0, 0, SB_NUL, 0, 0}
+#define SB_DETAILS_INIT {sizeof(sb_details), 0, 0, SB_NUL, 0, 0, 0}
 
 /* How this process uses a store. */
 typedef struct sb_options {
@@ -792,6 +799,13 @@ int sb_trip(sb_breaker *breaker, int64_t for_ns, const char *reason, int64_t rea
 /* Sets a mode (enum sb_mode) for a time, or until it is set again if 0. SB_AUTOMATIC ends the mode. */
 int sb_force(sb_breaker *breaker, int mode, int64_t for_ns, const char *reason,
              int64_t reason_length);
+
+/* Holds the calls of every process for a time, because the resource has asked to be left alone; it is no failure. If
+ * calls are held for longer already, nothing changes. */
+int sb_hold(sb_breaker *breaker, int64_t for_ns, const char *reason, int64_t reason_length);
+
+/* Ends a hold. If there is none, nothing changes. */
+int sb_hold_end(sb_breaker *breaker, const char *reason, int64_t reason_length);
 
 /*
  * LOOKING. Nothing here changes a breaker or takes a permit. The documents are the JSON of cbctl's

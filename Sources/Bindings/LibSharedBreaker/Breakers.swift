@@ -121,6 +121,34 @@ package func sb_trip(
 }
 
 @c @implementation
+package func sb_hold(
+  _ breaker: OpaquePointer?, _ for_ns: Int64, _ reason: UnsafePointer<CChar>?,
+  _ reason_length: Int64
+) -> CInt {
+  unsafe answer(breaker) { () throws(Failure) in
+    guard let time = try Given.duration(for_ns, "for_ns") else {
+      throw .argument("for_ns is 0: say how long calls are to be held")
+    }
+    try unsafe changed(breaker, reason, reason_length) { breaker, reason throws(BreakerError) in
+      try breaker.hold(for: time, reason: reason)
+    }
+    return SB_OK
+  }
+}
+
+@c @implementation
+package func sb_hold_end(
+  _ breaker: OpaquePointer?, _ reason: UnsafePointer<CChar>?, _ reason_length: Int64
+) -> CInt {
+  unsafe answer(breaker) { () throws(Failure) in
+    try unsafe changed(breaker, reason, reason_length) { breaker, reason throws(BreakerError) in
+      try breaker.endHold(reason: reason)
+    }
+    return SB_OK
+  }
+}
+
+@c @implementation
 package func sb_force(
   _ breaker: OpaquePointer?, _ mode: CInt, _ for_ns: Int64, _ reason: UnsafePointer<CChar>?,
   _ reason_length: Int64

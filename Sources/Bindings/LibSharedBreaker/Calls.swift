@@ -146,9 +146,13 @@ private func rejectOrEnterWithCare(
   _ handle: UnsafeMutablePointer<BreakerHandle>, _ permit: UnsafeMutablePointer<sb_permit>,
   _ rejection: UnsafeMutablePointer<sb_rejection>?, _ flags: UInt32
 ) -> CInt {
-  @inline(__always) func wait(_ breaker: Breaker) -> Int64? { breaker.waitFromMemory() }
+  @inline(__always) func wait(_ breaker: Breaker) -> (nanoseconds: Int64, isHeld: Bool)? {
+    breaker.waitFromMemory()
+  }
   if let wait = unsafe handle.pointee.breaker._withUnsafeGuaranteedRef(wait) {
-    if let rejection = unsafe rejection { unsafe rejection.pointee.beOpen(for: wait) }
+    if let rejection = unsafe rejection {
+      unsafe rejection.pointee.be(isHeld: wait.isHeld, for: wait.nanoseconds)
+    }
     return SB_REJECTED.rawValue
   }
   if flags & UInt32(SB_UNLIMITED.rawValue) != 0 {

@@ -67,11 +67,13 @@ enum Given {
   ) throws(Failure) -> (CallOutcome, elapsed: Duration?) {
     var error: String?
     var openTime: Duration?
+    var holdTime: Duration?
     var elapsed: Duration?
     if let details = unsafe details?.pointee {
       try unsafe size(details.size, MemoryLayout<sb_details>.size, "details")
       error = try unsafe CText.repaired(details.error, details.error_length, "error text")
       openTime = try unsafe duration(details.open_for_ns, "open_for_ns")
+      holdTime = try unsafe duration(details.hold_for_ns, "hold_for_ns")
       elapsed = try unsafe duration(details.elapsed_ns, "elapsed_ns")
     }
     switch number {
@@ -79,6 +81,7 @@ enum Given {
     case CInt(SB_FAILURE.rawValue): return (.failure(opensFor: openTime, error: error), elapsed)
     case CInt(SB_PERMANENT_FAILURE.rawValue): return (.permanentFailure(error: error), elapsed)
     case CInt(SB_IGNORED.rawValue): return (.ignored, elapsed)
+    case CInt(SB_HOLD.rawValue): return (.hold(for: holdTime, reason: error), elapsed)
     default: throw .argument("\(number) is not in the enum sb_outcome")
     }
   }
@@ -98,11 +101,11 @@ extension sb_rejection {
   /// Becomes the rejection of an open breaker that no operator has touched.
   ///
   /// ``SharedBreaker/Rejection/fill(_:)`` in a few instructions, for callers in a loop.
-  @inline(__always) mutating func beOpen(for nanoseconds: Int64) {
-    state = Int32(SB_OPEN.rawValue)
+  @inline(__always) mutating func be(isHeld: Bool, for nanoseconds: Int64) {
+    state = Int32((isHeld ? SB_CLOSED : SB_OPEN).rawValue)
     mode = Int32(SB_AUTOMATIC.rawValue)
     retry_after_ns = nanoseconds
-    cause = Int32(SB_CAUSE_OPEN.rawValue)
+    cause = Int32((isHeld ? SB_CAUSE_HELD : SB_CAUSE_OPEN).rawValue)
     reason.0 = 0
     reason_length = 0
   }
@@ -144,6 +147,7 @@ extension RejectionCause {
   fileprivate var code: sb_cause {
     switch self {
     case .open: SB_CAUSE_OPEN
+    case .held: SB_CAUSE_HELD
     case .busy: SB_CAUSE_BUSY
     @unknown default: SB_CAUSE_OPEN
     }

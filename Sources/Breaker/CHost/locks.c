@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-int sb_hold(int descriptor, int64_t byte) {
+int sb_share_byte(int descriptor, int64_t byte) {
   struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
   return fcntl(descriptor, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
 }
@@ -31,7 +31,7 @@ enum { page_size = 4096 };
 int sb_hold_for_life(int descriptor, int64_t byte, void **hold) {
   void *mapping = mmap(0, page_size, PROT_NONE, MAP_SHARED, descriptor, 0);
   if (mapping == MAP_FAILED) return errno;
-  int code = madvise(mapping, page_size, MADV_DONTFORK) == 0 ? sb_hold(descriptor, byte) : errno;
+  int code = madvise(mapping, page_size, MADV_DONTFORK) == 0 ? sb_share_byte(descriptor, byte) : errno;
   if (code) munmap(mapping, page_size);
   else *hold = mapping;
   return code;

@@ -28,6 +28,12 @@ public struct BreakerBackup: Sendable, Hashable {
   /// Why the breaker was tripped by hand.
   package var openReason: String?
 
+  /// How much longer calls are held; nil if they are not.
+  public var holdFor: Duration?
+
+  /// Why calls are held.
+  public var holdReason: String?
+
   /// The mode in force.
   public var mode = BreakerMode.automatic
 
@@ -74,6 +80,10 @@ extension BreakerSnapshot {
     backup.state = state
     backup.openFor = openEndsIn
     backup.openReason = openReason
+    if let hold, hold.endsIn > .zero {
+      backup.holdFor = hold.endsIn
+      backup.holdReason = hold.reason
+    }
     backup.mode = mode
     backup.modeFor = modeEndsIn
     backup.modeReason = modeReason
@@ -134,6 +144,12 @@ extension BreakerBackup {
         record.tripped(for: time, reason: Self.reason, at: now, policy: policy, jitter: 0.5)
       }
       draft.breaker.record.openReason = openReason.map { OutsideText.cut($0) }
+    }
+    // Ended first, because a hold that is longer than that of the backup would win.
+    _ = draft.endHold(reason: Self.reason)
+    if let holdFor {
+      let wish = CallOutcome.Hold(.lasting(holdFor), reason: holdReason)
+      _ = draft.hold(for: wish, by: .operator(Self.reason))
     }
     // A mode whose time is over no longer holds.
     let isOver = modeFor.map { $0 <= .zero } ?? false
@@ -196,6 +212,10 @@ extension BreakerBackup {
     self.state = state
     openFor = left(try members.number("open_for_ms"))
     openReason = try members.text("open_reason")
+    if members.has("hold_for_ms") {
+      holdFor = left(try members.number("hold_for_ms"))
+      holdReason = try members.text("hold_reason")
+    }
     self.mode = mode
     modeFor = left(try members.number("mode_for_ms"))
     modeReason = try members.text("mode_reason")
@@ -216,6 +236,8 @@ extension BreakerBackup {
       .init("state", .string(state.wireName)),
       .init("open_for_ms", JSONValue(milliseconds: openFor)),
       .init("open_reason", JSONValue(openReason)),
+      .init("hold_for_ms", JSONValue(milliseconds: holdFor)),
+      .init("hold_reason", JSONValue(holdReason)),
       .init("mode", .string(mode.wireName)),
       .init("mode_for_ms", JSONValue(milliseconds: modeFor)),
       .init("mode_reason", JSONValue(modeReason)),
@@ -238,6 +260,9 @@ extension BreakerBackup {
         throw BackupError(description: error.description)
       }
     }
+
+    /// Whether it has the member; the first backups have none about holds.
+    func has(_ key: String) -> Bool { values[key] != nil }
 
     func text(_ key: String) throws(BackupError) -> String? {
       switch values[key] {

@@ -88,6 +88,10 @@ extension Rejection: CustomStringConvertible {
       return "as many calls are under way as its max-concurrent permits: "
         + (wait ?? "try again later")
     }
+    if cause == .held {
+      let why = reason.map { " (\(OutsideText.visible($0)))" } ?? ""
+      return "the resource has asked to be left alone\(why): \(wait ?? "try again later")"
+    }
     guard mode == .forcedOpen else {
       let later = wait ?? "try again later"
       if let reason { return "\(OutsideText.visible(reason)): \(later)" }

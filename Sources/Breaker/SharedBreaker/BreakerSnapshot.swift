@@ -43,6 +43,14 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// nil if calls are permitted, or if that is not known.
   public let retryAfter: Duration?
 
+  /// Why calls would have been rejected; nil if they are permitted.
+  ///
+  /// It says nothing about `max-concurrent`: see ``hasRoom``.
+  public let rejectionCause: RejectionCause?
+
+  /// The hold, until a call that began after it has succeeded or failed; nil if there is none.
+  public let hold: HoldSnapshot?
+
   /// The number of failures since the last success.
   public let consecutiveFailures: Int64
 
@@ -193,6 +201,44 @@ public enum PolicySource: String, Sendable, Hashable, CaseIterable {
   case `operator`
 }
 
+/// A time for which a resource that works has asked to be left alone.
+public struct HoldSnapshot: Sendable, Hashable {
+  /// How much longer calls are held; zero if the time is over, and no call has succeeded or failed since.
+  public let endsIn: Duration
+
+  /// When it began; prolonging it does not change that.
+  public let since: BreakerTimestamp
+
+  /// How often it was prolonged.
+  public let extensions: Int64
+
+  /// How long the resource has asked for, if `hold-max` has cut it.
+  public let askedFor: Duration?
+
+  /// How long it lasts, counted from when it was set last.
+  public let length: Duration
+
+  /// Whether a program or an operator has set it without a call.
+  public let isByHand: Bool
+
+  /// Why, such as `HTTP 429`; nil if no reason was given.
+  public let reason: String?
+
+  /// The process that has set it last, in words.
+  public let setBy: String?
+
+  init(_ hold: Hold, at now: Instant) {
+    endsIn = .nanoseconds(hold.remaining(at: now))
+    since = BreakerTimestamp(millisecondsSince1970: hold.sinceMilliseconds)
+    extensions = hold.extensions
+    askedFor = hold.askedNanoseconds.map { .nanoseconds($0) }
+    length = .nanoseconds(hold.lengthNanoseconds)
+    isByHand = hold.isByHand
+    reason = hold.reason
+    setBy = hold.setBy
+  }
+}
+
 /// A probe that is under way.
 public struct LeaseSnapshot: Sendable, Hashable {
   /// The process whose end frees the slot; nil if only the deadline frees it.
@@ -239,11 +285,14 @@ extension BreakerSnapshot {
       permits = true
       isProbeDue = record.state == .open && grant.kind == .probe
       retryAfter = nil
+      rejectionCause = nil
     case .rejected(let rejection):
       permits = false
       isProbeDue = false
       retryAfter = rejection.retryAfter
+      rejectionCause = rejection.cause
     }
+    hold = record.holds.hold.map { HoldSnapshot($0, at: now.boot) }
     consecutiveFailures = record.consecutiveFailures
     recentFailures = policy.within.map { record.recentFailures(within: $0, at: now.boot) }
     openEndsIn = record.openRemaining(at: now.boot).map { .nanoseconds($0) }

@@ -50,6 +50,7 @@ public enum BreakerDocument {
       .init("mode_set_at", time(snapshot.modeSetAt)),
       .init("mode_ends_in_ms", JSONValue(milliseconds: snapshot.modeEndsIn)),
       .init("permitted", .bool(snapshot.permits)),
+      .init("hold", hold(snapshot.hold)),
       .init("probe_due", .bool(snapshot.isProbeDue)),
       .init("probe_successes", .integer(snapshot.probeSuccesses)),
       .init("probe_failures", .integer(snapshot.probeFailures)),
@@ -109,6 +110,21 @@ public enum BreakerDocument {
     ])
   }
 
+  /// The hold of a breaker; null if there is none.
+  public static func hold(_ hold: HoldSnapshot?) -> JSONValue {
+    guard let hold else { return .null }
+    return .object([
+      .init("ends_in_ms", JSONValue(milliseconds: hold.endsIn)),
+      .init("since", time(hold.since)),
+      .init("extensions", .integer(hold.extensions)),
+      .init("length_ms", JSONValue(milliseconds: hold.length)),
+      .init("asked_for_ms", JSONValue(milliseconds: hold.askedFor)),
+      .init("by_hand", .bool(hold.isByHand)),
+      .init("reason", JSONValue(hold.reason)),
+      .init("set_by", JSONValue(hold.setBy)),
+    ])
+  }
+
   /// The calls under way under a limit, with nulls for unknown numbers; null without a limit.
   private static func limit(of snapshot: BreakerSnapshot) -> JSONValue {
     guard let units = snapshot.policy.maxConcurrent else { return .null }
@@ -148,6 +164,8 @@ public enum BreakerDocument {
       .init("slow", .integer(totals.slow)),
       .init("would_reject", .integer(totals.wouldReject)),
       .init("busy", .integer(totals.busy)),
+      .init("holds", .integer(totals.holds)),
+      .init("held", .integer(totals.held)),
       .init("lost_calls", .integer(totals.lostCalls)),
     ])
   }

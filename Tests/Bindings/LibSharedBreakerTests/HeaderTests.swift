@@ -48,7 +48,7 @@ import Testing
       MemoryLayout<sb_permit>.size, MemoryLayout<sb_rejection>.size,
       MemoryLayout<sb_details>.size, MemoryLayout<sb_options>.size, MemoryLayout<sb_error>.size,
     ]
-    #expect(sizes == [96, 280, 40, 64, 1056])
+    #expect(sizes == [96, 280, 48, 64, 1056])
   }
 
   @Test func `the numbers of states and modes are those of the library`() {

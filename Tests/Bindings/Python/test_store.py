@@ -95,6 +95,50 @@ for line in sys.stdin:
         payments.force("automatic")
         self.assertEqual(ask(), "permitted")
 
+    def test_a_hold_is_no_failure_and_holds_for_every_process(self):
+        program = """
+import sys
+from shared_breaker import Rejected, breaker
+payments = breaker("payments")
+for line in sys.stdin:
+    try:
+        print(payments.call(lambda: "permitted"), flush=True)
+    except Rejected as rejected:
+        print(rejected.cause, rejected.state, rejected.reason, flush=True)
+"""
+        payments = self.store.breaker("payments", max_failures=1)
+        other = self.start_python(program)
+
+        def ask():
+            other.stdin.write("\n")
+            other.stdin.flush()
+            return other.stdout.readline().strip()
+
+        self.assertEqual(ask(), "permitted")
+        payments.hold(60, "quota used up")
+        self.assertEqual(ask(), "held closed quota used up")
+        payments.hold(1)
+        self.assertGreater(payments.snapshot()["hold"]["ends_in_ms"], 50_000)
+        payments.end_hold("quota raised")
+        payments.end_hold()
+        self.assertEqual(ask(), "permitted")
+        self.assertEqual(payments.acquire().report("hold", "HTTP 429", hold_for=30), "counted")
+        self.assertEqual(ask(), "held closed None")
+        with self.assertRaisesRegex(Rejected, "has asked to be left alone: try again in "):
+            payments.call(int)
+        self.assertEqual(payments.snapshot()["totals"]["failures"], 0)
+        payments.reset()
+        token = payments.acquire_token()
+        self.assertEqual(self.store.report(token, "hold", hold_for=30), "counted")
+        self.assertEqual(ask(), "held closed None")
+
+    def test_a_time_has_to_be_that_of_its_outcome(self):
+        payments = self.store.breaker("payments")
+        with self.assertRaisesRegex(ValueError, "hold_for"):
+            payments.acquire().report("failure", hold_for=30)
+        with self.assertRaisesRegex(ValueError, "hold_for"):
+            payments.acquire().report("hold", open_for=30)
+
     def test_an_unknown_mode_is_refused(self):
         with self.assertRaisesRegex(ValueError, "observe"):
             self.store.breaker("payments").force("open")

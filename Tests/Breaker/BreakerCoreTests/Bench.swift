@@ -125,6 +125,17 @@ struct Bench {
     step { $0.record.modeSet(to: mode, for: time, reason: reason, by: author, at: $0.now) }
   }
 
+  @discardableResult mutating func hold(
+    for time: Duration?, reason: String? = nil, by giver: HoldGiver = .program("app")
+  ) -> HoldEffect {
+    let wish = CallOutcome.Hold(time.map { .lasting($0) }, reason: reason)
+    return step { $0.record.heldBack(wish, by: giver, at: $0.now, policy: $0.policy) }
+  }
+
+  @discardableResult mutating func endHold(reason: String? = nil) -> Bool {
+    step { $0.record.holdEnded(reason: reason, at: $0.now) }
+  }
+
   /// Opens the breaker, unless it is open, and waits until it is due for a probe.
   mutating func becomeDue() {
     if state != .open { trip() }

@@ -15,7 +15,8 @@ import Testing
     (.probe(.timedOut), "probe: probe -> timed_out"),
     (.probe(.lost), "probe: probe -> lost"),
     (.extended, "extension: open -> extended"),
-    (.recovery, "recovery: open -> due"),
+    (.recovery, "recovery: open -> due"), (.hold(.began), "hold: began"),
+    (.hold(.prolonged), "hold: prolonged"), (.hold(.ended), "hold: ended"),
     (.suspicion(from: .closed, to: .halfOpen), "suspicion: closed -> half_open"),
     (.suspicion(from: .halfOpen, to: .open), "suspicion: half_open -> open"),
   ]
@@ -63,7 +64,8 @@ import Testing
     #expect(none.map(\.endsOutage) == [false, false, false])
     let suspected: [BreakerChange] = [
       .suspicion(from: .closed, to: .halfOpen), .suspicion(from: .halfOpen, to: .open),
-      .recovery, .transition(from: .open, to: .halfOpen), .transition(from: .halfOpen, to: .closed),
+      .recovery, .transition(from: .open, to: .halfOpen),
+      .transition(from: .halfOpen, to: .closed),
     ]
     #expect(suspected.map(\.beginsOutage) == [false, true, false, false, false])
     #expect(suspected.map(\.endsOutage) == [false, false, false, false, true])
@@ -75,8 +77,8 @@ import Testing
     let states = Self.changes.map { $0.0.stateAfter }
     #expect(
       states == [
-        .open, .halfOpen, nil, .closed, .closed, nil, nil, nil, nil, nil, nil, nil, .halfOpen,
-        .open,
+        .open, .halfOpen, nil, .closed, .closed, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
+        .halfOpen, .open,
       ])
   }
 }

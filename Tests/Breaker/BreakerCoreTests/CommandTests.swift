@@ -63,6 +63,8 @@ import Testing
     clean.usualProbeNanoseconds = 0
     clean.trips = 1
     clean.outageTimes = [Moment.start.boot]
+    clean.generationOfState = bench.record.generation
+    clean.holds.least = bench.record.generation
     clean.totals = totals
     clean.lastError = "refused"
     clean.closedAt = bench.now.boot

@@ -24,6 +24,22 @@ struct NaiveBreaker {
   enum Fact {
     case called(Call)
     case probeGranted(Lease)
+
+    /// A call goes first after a hold.
+    case firstGranted(Lease)
+    case heldBack(Hold)
+
+    /// A call was told to wait, but not for how long.
+    case askedUnnamed
+
+    /// A call succeeded or failed while no hold was known.
+    case answered
+
+    /// A hold was over for good.
+    case holdOver
+
+    /// A hold was ended by hand.
+    case holdEnded
     case leaseRenewed(Int64, until: Int)
     case leaseEnded(Int64)
     case probeSucceeded
@@ -76,15 +92,30 @@ extension NaiveBreaker {
     return .closed
   }
 
-  var generation: Int64 {
+  var generation: Int64 { generation(ofFirst: facts.count) }
+
+  func generation(ofFirst count: Int) -> Int64 {
     var generation: Int64 = 1
-    for fact in facts {
+    for fact in facts[..<count] {
       switch fact {
       case .opened, .halfOpened, .suspected, .acquitted, .closed, .reset: generation += 1
+      case .holdEnded: generation += 1
+      case .heldBack(let hold) where hold.isFresh: generation += 1
       default: continue
       }
     }
     return generation
+  }
+
+  /// The generation that the latest change of the state began.
+  var generationOfState: Int64 {
+    let latest = facts.lastIndex { fact in
+      switch fact {
+      case .opened, .halfOpened, .suspected, .acquitted, .closed, .reset: true
+      default: false
+      }
+    }
+    return latest.map { generation(ofFirst: $0 + 1) } ?? 1
   }
 
   var trips: Int64 {
@@ -202,7 +233,7 @@ extension NaiveBreaker {
     var leases: [Lease] = []
     for fact in facts {
       switch fact {
-      case .probeGranted(let lease): leases.append(lease)
+      case .probeGranted(let lease), .firstGranted(let lease): leases.append(lease)
       case .leaseRenewed(let id, let until):
         for index in leases.indices where leases[index].id == id { leases[index].deadline = until }
       case .leaseEnded(let id): leases.removeAll { $0.id == id }
@@ -226,7 +257,13 @@ extension NaiveBreaker {
   }
 
   var lastLease: Int64 {
-    Int64(facts.count { if case .probeGranted = $0 { true } else { false } })
+    Int64(
+      facts.count {
+        switch $0 {
+        case .probeGranted, .firstGranted: true
+        default: false
+        }
+      })
   }
 
   /// The calls since then, each with whether it counts.

@@ -14,27 +14,36 @@ extension NaiveBreaker {
     by owner: ProcessIdentity, probeTimeout: Duration? = nil, _ given: Circumstances
   ) -> Decision<PermitGrant> {
     let mode = lastMode
-    func reject(_ wait: Int?) -> Decision<PermitGrant> {
+    func reject(_ wait: Int?, _ cause: RejectionCause = .open) -> Decision<PermitGrant> {
       if mode.mode == .observe {
         facts.append(.counted(\.wouldReject))
         return .permitted(PermitGrant(kind: .normal, generation: 0, wouldReject: true))
       }
-      facts.append(.counted(\.rejections))
+      facts.append(.counted(cause == .held ? \.held : \.rejections))
       return .rejected(
-        Rejection(state: state, mode: mode.mode, retryAfter: wait.map { .nanoseconds($0) }))
+        Rejection(
+          state: state, mode: mode.mode, retryAfter: wait.map { .nanoseconds($0) }, cause: cause))
     }
     if mode.mode == .forcedClosed {
       return .permitted(PermitGrant(kind: .normal, generation: 0))
     }
     if mode.mode == .forcedOpen {
       return reject(
-        mode.until.map { max($0, (state == .open ? openUntil : nil) ?? 0) - given.now })
+        mode.until.map {
+          max($0, (state == .open ? openUntil : nil) ?? 0, hold?.until ?? 0) - given.now
+        })
+    }
+    if state == .open, let openUntil, openUntil > given.now {
+      return reject(max(openUntil, hold?.until ?? 0) - given.now)
+    }
+    if let held = held(given.now) {
+      if held.goesFirst { return .permitted(goFirst(owner, given.now)) }
+      return reject(held.wait, .held)
     }
     switch state {
     case .closed:
       return .permitted(PermitGrant(kind: .normal, generation: generation))
     case .open:
-      if let openUntil, openUntil > given.now { return reject(openUntil - given.now) }
       if let slot = nextSlot(given.now) { return reject(slot - given.now) }
       facts.append(.halfOpened)
       arrows.append("open>half_open")
@@ -59,9 +68,17 @@ extension NaiveBreaker {
     by reporter: ProcessIdentity,
     _ given: Circumstances
   ) -> ReportVerdict {
-    let isCurrent = permit.generation == generation
-    if permit.kind == .probe {
+    let isCurrent = permit.generation >= generationOfState
+    let wentFirst = permit.kind == .probe && state == .closed && isCurrent
+    var named: Int?
+    if case .hold(let wish) = outcome, case .lasting(let time) = wish.time {
+      named = nanoseconds(time)
+    }
+    if wentFirst {
+      if isHeld(permit) { facts.append(.leaseEnded(permit.lease)) }
+    } else if permit.kind == .probe {
       guard isHeld(permit) else {
+        if outcome.asksToHold { holdBack(named, permit: permit, given) }
         if outcome == .success, let elapsed, elapsed >= policy.probeTimeout {
           facts.append(.probeTookTooLong(nanoseconds(elapsed)))
         }
@@ -78,11 +95,17 @@ extension NaiveBreaker {
     switch outcome {
     case .success: facts.append(.counted(\.successes))
     case .ignored: facts.append(.counted(\.ignored))
+    case .hold:
+      facts.append(.counted(\.ignored))
+      facts.append(.counted(\.holds))
+      holdBack(named, permit: permit, given)
+      return .counted
     case .failure(let what):
       failure = what
       facts.append(.counted(\.failures))
     }
     if isSlow, outcome != .ignored { facts.append(.counted(\.slow)) }
+    if outcome != .ignored { noteAnswer(to: permit, given) }
     guard isJudging, isCurrent else { return .outdated }
     if outcome == .ignored {
       if state == .halfOpen { facts.append(.probeIgnored) }
@@ -102,7 +125,7 @@ extension NaiveBreaker {
 
   mutating func renew(_ permit: PermitGrant, for time: Duration?, _ given: Circumstances) -> Bool {
     guard isHeld(permit) else { return false }
-    for lease in leases where lease.id == permit.lease {
+    for lease in leases where lease.id == permit.lease && !isOfFirst(lease) {
       let until = given.now + nanoseconds(time ?? policy.probeTimeout)
       facts.append(.leaseRenewed(lease.id, until: max(lease.deadline, until)))
     }
@@ -119,6 +142,7 @@ extension NaiveBreaker {
 
   mutating func reset(_ given: Circumstances) {
     arrows.append("reset:\(state.wireName)>closed")
+    endTurns()
     facts.append(.reset(at: given.now))
   }
 
@@ -140,6 +164,7 @@ extension NaiveBreaker {
     }
     guard state == .closed, isJudging, isQuorum, !isTooSoon else { return false }
     arrows.append("suspicion:closed>half_open")
+    endTurns()
     facts.append(.suspected(at: given.now))
     return true
   }
@@ -178,6 +203,7 @@ extension NaiveBreaker {
 
   /// Applies what time alone does, one thing after the other; a mode ends before a probe does.
   mutating func settle(_ given: Circumstances) {
+    settleTurn(given)
     while true {
       let deadline = leases.map { $0.deadline }.min() ?? .max
       let end = lastMode.until ?? .max
@@ -190,7 +216,7 @@ extension NaiveBreaker {
       } else if let late = leases.first(where: { $0.deadline == deadline }) {
         facts.append(.leaseEnded(late.id))
         arrows.append("probe:probe>timed_out")
-        let isJudged = isJudging && late.generation == generation
+        let isJudged = isJudging && late.generation >= generationOfState
         if isJudged, isSuspected, usualProbe == nil {
           arrows.append("suspicion:half_open>closed")
           facts.append(.acquitted(at: then))
@@ -206,9 +232,11 @@ extension NaiveBreaker {
       }
     }
     for lease in leases where given.gone.contains(lease.owner) {
+      let wentFirst = isOfFirst(lease)
       facts.append(.leaseEnded(lease.id))
+      if wentFirst { continue }
       arrows.append("probe:probe>lost")
-      guard state == .halfOpen, lease.generation == generation else { continue }
+      guard state == .halfOpen, lease.generation >= generationOfState else { continue }
       if policy.lostCalls == .ignored {
         facts.append(.probeLost(began: lease.began, noticed: given.now))
       } else if isJudging {
@@ -227,7 +255,7 @@ extension NaiveBreaker {
   }
 
   /// When to ask whether a probe has ended: after its usual time, then twice that, up to a second more.
-  private func nextLook(_ lease: Lease, _ now: Int) -> Int {
+  func nextLook(_ lease: Lease, _ now: Int) -> Int {
     var wait = max(10_000_000, usualProbe ?? 1_000_000_000)
     while lease.began + wait <= now { wait += min(wait, 1_000_000_000) }
     return min(lease.began + wait, lease.deadline)
@@ -236,7 +264,7 @@ extension NaiveBreaker {
   /// When to ask for a slot again; nil means that one is free now.
   private func nextSlot(_ now: Int) -> Int? {
     let held = leases
-    let own = held.filter { $0.generation == generation }
+    let own = held.filter { $0.generation >= generationOfState }
     var ends: [Int] = []
     if held.count >= policy.probes {
       // All leases above the limit have to end, and one more.
@@ -257,6 +285,7 @@ extension NaiveBreaker {
 
   private mutating func open(for named: Int?, isNamed: Bool = false, _ given: Circumstances) {
     let length = named ?? openTime(after: tripsInARow(at: given.now), given)
+    endTurns()
     arrows.append("\(isSuspected ? "suspicion:" : "")\(state.wireName)>open")
     if state == .closed || isSuspected, ![.observe, .forcedClosed].contains(lastMode.mode) {
       facts.append(.outageBegan(at: given.now))

@@ -12,6 +12,9 @@ struct RandomWalk {
   /// How many of a hundred calls fail.
   let failing: Int
 
+  /// One of how many calls is told to wait.
+  let holding: Int
+
   /// In how many of a hundred steps a process ends.
   let ending: Int
 
@@ -23,6 +26,7 @@ struct RandomWalk {
     let policy = RandomPolicy.draw(using: &random)
     failing = random.pick([10, 30, 50, 80])
     ending = random.pick([2, 2, 40])
+    holding = random.pick([2, 12, 1_000])
     bench = Bench(policy)
     model = NaiveBreaker(policy: policy)
   }
@@ -53,6 +57,11 @@ struct RandomWalk {
       "deadlines", record.leases.map { Int($0.deadline.nanoseconds) }, model.leases.map(\.deadline))
     compare("usual probe", record.usualProbeNanoseconds.map { Int($0) }, model.usualProbe)
     compare("trips", record.trips, model.trips)
+    compare("held until", record.holds.hold.map { Int($0.until.nanoseconds) }, model.hold?.until)
+    compare("row of holds", record.holds.hold.map { Int($0.extensions) } ?? 0, model.holdExtensions)
+    compare("unnamed", Int(record.holds.unnamed), model.unnamedInRow)
+    compare(
+      "turn until", record.holds.hold?.turnUntil.map { Int($0.nanoseconds) }, model.turnUntil)
     compare("outages", record.outageTimes.map { Int($0.nanoseconds) }, model.outages)
     compare("totals", record.totals, model.totals)
     compare("mode", record.mode.mode, model.lastMode.mode)
@@ -88,7 +97,8 @@ struct RandomWalk {
       model.settle(given)
       model.reset(given)
       return "reset"
-    case 91..<94: return setMode(given)
+    case 91..<93: return setMode(given)
+    case 93..<94: return hold(given)
     case 94..<96: return hearOfOthers(given)
     default: return changePolicy(given)
     }
@@ -138,6 +148,10 @@ struct RandomWalk {
 
   private mutating func drawOutcome() -> CallOutcome {
     if random.oneIn(12) { return .ignored }
+    if random.oneIn(holding) {
+      return .hold(
+        for: random.pick([nil, nil, .zero, .milliseconds(2), .milliseconds(30), .seconds(3_600)]))
+    }
     guard Int.random(in: 0..<100, using: &random) < failing else { return .success }
     if random.oneIn(15) { return .permanentFailure() }
     if random.oneIn(15) {
@@ -162,6 +176,22 @@ struct RandomWalk {
     let naive = isSuspicion ? model.suspect(by: hosts, given) : model.recover(given)
     compare("heard", hasChanged, naive)
     return isSuspicion ? "suspicion" : "recovery"
+  }
+
+  /// A program or an operator holds calls, or ends a hold.
+  private mutating func hold(_ given: NaiveBreaker.Circumstances) -> String {
+    if random.oneIn(3) {
+      let hasEnded = bench.endHold()
+      model.settle(given)
+      compare("ended", hasEnded, model.endHoldByHand())
+      return "end of hold"
+    }
+    let time: Duration = .milliseconds(random.pick([0, 3, 50, 40_000]))
+    let isOperators = random.oneIn(2)
+    bench.hold(for: time, by: isOperators ? .operator("ann") : .program("app"))
+    model.settle(given)
+    model.holdBack(model.nanoseconds(time), permit: nil, isOperators: isOperators, given)
+    return "hold"
   }
 
   private mutating func setMode(_ given: NaiveBreaker.Circumstances) -> String {
@@ -229,7 +259,7 @@ extension RandomWalk {
 
   private var edges: [Int] {
     var edges = model.leases.map(\.deadline)
-    edges += [model.openUntil, model.lastMode.until].compactMap { $0 }
+    edges += [model.openUntil, model.lastMode.until, model.hold?.until].compactMap { $0 }
     if let last = model.calls.last?.call.at {
       for time in [bench.policy.lumping, bench.policy.within].compactMap({ $0 }) {
         edges.append(last + model.nanoseconds(time))

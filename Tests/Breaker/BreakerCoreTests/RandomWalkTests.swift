@@ -45,7 +45,14 @@ import Testing
       "process has ended, as that of the probe before did: the next probe waits for open-for",
       "the process of the probe ended",
       "how long calls take here is unknown",
-      "reset", "mode",
+      "reset", "mode", "held for", "asked for held for by hold-max",
+      "a call succeeded, after", "a call succeeded, after prolonged time",
+      "a call succeeded, after prolonged times", "a call failed, after",
+      "a call failed, after prolonged time", "a call failed, after prolonged times",
+      "ended by hand, after", "ended by hand, after prolonged time",
+      "ended by hand, after prolonged times",
+      "the first call still runs, after", "the first call still runs, after prolonged time",
+      "the first call still runs, after prolonged times",
     ]
     #expect(reasons == expected)
   }
@@ -70,6 +77,10 @@ import Testing
       bench.advance(by: .nanoseconds(max(0, until.since(bench.now.boot))))
     }
     bench.advance(by: bench.openRemaining ?? .zero)
+    if let hold = bench.record.holds.hold {
+      #expect(hold.remaining(at: bench.now.boot) <= hold.lengthNanoseconds)
+      bench.advance(by: .nanoseconds(hold.remaining(at: bench.now.boot)))
+    }
     #expect(bench.permit() != nil, "seed \(seed)")
   }
 }

@@ -69,6 +69,8 @@ enum RandomPolicy {
     }
     // Shares that binary fractions hold exactly, so that exact arithmetic gives the same result.
     policy.jitter = random.pick([0.0, 0.0, 0.25, 0.5])
+    policy.holdFor = .milliseconds(random.pick([1, 5]))
+    policy.holdMax = .milliseconds(random.pick([20, 20_000]))
     policy.probes = random.pick([1, 2, 3])
     policy.probeTimeout = .milliseconds(random.pick([5, 30, 60]))
     if random.oneIn(2) {

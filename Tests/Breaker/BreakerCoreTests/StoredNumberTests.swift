@@ -33,7 +33,7 @@ import Testing
     (BreakerChange.Kind.transition, 0, "transition"), (.mode, 1, "mode"), (.reset, 2, "reset"),
     (.policy, 3, "policy"), (.deletion, 4, "deletion"), (.probe, 5, "probe"),
     (.extended, 6, "extension"), (.recovery, 7, "recovery"),
-    (.suspicion, 8, "suspicion"),
+    (.suspicion, 8, "suspicion"), (.hold, 9, "hold"),
   ])
   func `the number and the name of a kind of event never change`(
     kind: BreakerChange.Kind, number: Int, name: String
@@ -45,7 +45,7 @@ import Testing
   @Test func `no stored number or printed name exists beyond the known ones`() {
     #expect(BreakerState.allCases.count == 3)
     #expect(BreakerMode.allCases.count == 4)
-    #expect(BreakerChange.Kind.allCases.count == 9)
+    #expect(BreakerChange.Kind.allCases.count == 10)
     #expect(Reporter.Evidence.allCases.map(\.rawValue) == [0, 1])
     #expect(BreakerState(wireName: "halfOpen") == nil)
     #expect(BreakerMode(wireName: "") == nil)

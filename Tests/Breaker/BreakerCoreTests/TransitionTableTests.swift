@@ -190,6 +190,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
     }
     if cell.happening == .stale {
       bench.record.generation += 1
+      bench.record.generationOfState = bench.record.generation
       permit = stale ?? permit
     }
     if cell.mode != .automatic {
@@ -252,7 +253,7 @@ struct Cell: Sendable, CustomTestStringConvertible {
     switch cell.happening.outcome {
     case .success: totals.successes += 1
     case .failure: totals.failures += 1
-    case .ignored: totals.ignored += 1
+    case .ignored, .hold: totals.ignored += 1
     case nil: break
     }
     return totals

@@ -31,7 +31,7 @@ struct LimitCommandTests {
     let json = bench("check", "gpu", "--json").output
     #expect(
       json.hasPrefix(
-        #"{"permitted":false,"state":"closed","retry_after_ms":null,"cause":"busy","open_reason":null,"mode""#
+        #"{"permitted":false,"state":"closed","retry_after_ms":null,"cause":"busy","open_reason":null,"hold":null,"mode""#
       ))
     let run = bench("run", "gpu", "--", "sh", "-c", "echo ran >&2; exit 3")
     #expect(run.code == 75)
@@ -78,7 +78,7 @@ struct LimitCommandTests {
   @Test func `a limit without its file is not known, and never nothing`() throws {
     let (bench, store, permit) = try busyBench()
     unsafe unlink("\(bench.path)-slots")
-    #expect(bench("status").output.contains("  ?/1      ?\n"), "\(bench("status").output)")
+    #expect(bench("status").output.contains("  ?/1      ?     -\n"), "\(bench("status").output)")
     #expect(bench("show", "gpu").output.contains("how many are under way is not known"))
     #expect(bench("show", "gpu", "--json").output.contains(#""calls_under_way":null"#))
     #expect(!bench("metrics").output.contains("units_in_use"))

@@ -83,7 +83,7 @@ struct LimitRenderingTests {
     #expect(!title([Self.all[3]]).contains("BUSY"))
     // Programs get the same columns always, with one word in each.
     for line in Self.table(Self.all, width: nil).split(separator: "\n") {
-      #expect(line.split(separator: " ").count == 12, "\(line)")
+      #expect(line.split(separator: " ").count == 13, "\(line)")
     }
   }
 

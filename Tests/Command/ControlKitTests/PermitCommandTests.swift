@@ -27,7 +27,7 @@ struct PermitCommandTests {
     let check = bench("check", "pay", "--json")
     #expect(
       check.output == json.output.dropLast(2)
-        + #","open_reason":null,"mode":"automatic","mode_reason":null,"mode_set_by":null,"mode_set_at":null}"#
+        + #","open_reason":null,"hold":null,"mode":"automatic","mode_reason":null,"mode_set_by":null,"mode_set_at":null}"#
         + "\n")
     #expect(check.code == 75)
     #expect(bench("check", "pay", "--quiet") == Answer(code: 75, output: "", errors: ""))

@@ -76,6 +76,9 @@ enum ArgumentsTarget {
     case .rate(let rate): rate.description
     case .factor(let factor): "\(factor)"
     case .codes(let codes): codes.sorted().map { String($0) }.joined(separator: ",")
+    case .heldCodes(let codes, let time):
+      codes.sorted().map { String($0) }.joined(separator: ",")
+        + (time.map { "=" + DurationText.format($0) } ?? "")
     case .setting(let key, let text): "\(key.rawValue)=\(text)"
     case .key(let key): key.rawValue
     }

@@ -281,6 +281,27 @@ static PyObject *trip(PyObject *object, PyObject *args) {
   return sb_nothing(self->state, code);
 }
 
+// _hold(for_ns, reason)
+static PyObject *hold(PyObject *object, PyObject *args) {
+  Breaker *self = (Breaker *)object;
+  long long time;
+  Text reason;
+  int code;
+  if (!PyArg_ParseTuple(args, "LO&", &time, sb_text, &reason)) return NULL;
+  INTERRUPTIBLY((Store *)self->store, code, sb_hold(self->handle, time, reason.bytes, reason.length));
+  return sb_nothing(self->state, code);
+}
+
+// _end_hold(reason)
+static PyObject *end_hold(PyObject *object, PyObject *words) {
+  Breaker *self = (Breaker *)object;
+  Text reason;
+  int code;
+  if (!sb_text(words, &reason)) return NULL;
+  INTERRUPTIBLY((Store *)self->store, code, sb_hold_end(self->handle, reason.bytes, reason.length));
+  return sb_nothing(self->state, code);
+}
+
 // _force(mode, for_ns, reason)
 static PyObject *force(PyObject *object, PyObject *args) {
   Breaker *self = (Breaker *)object;
@@ -351,6 +372,8 @@ static PyMethodDef methods[] = {
     {"_exchange", exchange, METH_O, NULL},
     {"_reset", reset, METH_O, NULL},
     {"_trip", trip, METH_VARARGS, NULL},
+    {"_hold", hold, METH_VARARGS, NULL},
+    {"_end_hold", end_hold, METH_O, NULL},
     {"_force", force, METH_VARARGS, NULL},
     {"_acquire_token", acquire_token, METH_O, NULL},
     {"_snapshot", snapshot, METH_NOARGS, NULL},

@@ -39,7 +39,10 @@ PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection) {
   PyObject *reason = rejection->reason_length
       ? PyUnicode_DecodeUTF8(rejection->reason, rejection->reason_length, "replace")
       : Py_NewRef(Py_None);
-  PyObject *cause = PyUnicode_InternFromString(rejection->cause == SB_CAUSE_BUSY ? "busy" : "open");
+  const char *word = rejection->cause == SB_CAUSE_BUSY ? "busy"
+      : rejection->cause == SB_CAUSE_HELD              ? "held"
+                                                       : "open";
+  PyObject *cause = PyUnicode_InternFromString(word);
   PyObject *arguments = NULL, *error = NULL;
   if (wait && reason && cause)
     arguments = PyTuple_Pack(6, self->name, state->states[rejection->state],

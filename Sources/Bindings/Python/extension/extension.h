@@ -101,6 +101,12 @@ typedef struct {
   PyObject *owner;
 } Ending;
 
+// The place of the time for which a resource has asked to be left alone.
+static inline int64_t *sb_named_time(sb_details *details, int outcome) {
+  return outcome == SB_HOLD ? &details->hold_for_ns : &details->open_for_ns;
+}
+
+
 // A text as the library takes it, which belongs to the object that it was got from.
 typedef struct {
   const char *bytes;

@@ -189,19 +189,20 @@ static PyObject *permit_leave_queue(PyObject *object, PyObject *unused) {
   Py_RETURN_NONE;
 }
 
-// _leave(outcome, error, open_for_ns, elapsed_ns, wait) -> the verdict; None if it would have to wait.
+// _leave(outcome, error, time_ns, elapsed_ns, wait) -> the verdict; None if it would have to wait. The time is how long
+// the resource is to be left alone, as a failure or as a hold.
 static PyObject *permit_leave(PyObject *object, PyObject *args) {
   Permit *self = (Permit *)object;
   Ending ending = {SB_SUCCESS, true, SB_DETAILS_INIT, NULL};
   Text error;
-  long long open_for, elapsed;
+  long long time, elapsed;
   int waits;
-  if (!PyArg_ParseTuple(args, "iO&LLp", &ending.outcome, sb_text, &error, &open_for, &elapsed,
+  if (!PyArg_ParseTuple(args, "iO&LLp", &ending.outcome, sb_text, &error, &time, &elapsed,
                         &waits))
     return NULL;
   ending.details.error = error.bytes;
   ending.details.error_length = error.length;
-  ending.details.open_for_ns = open_for;
+  *sb_named_time(&ending.details, ending.outcome) = time;
   ending.details.elapsed_ns = elapsed;
   sb_permit permit;
   State *state = self->breaker->state;

@@ -196,19 +196,19 @@ static PyObject *store_history(PyObject *object, PyObject *args) {
   return document ? Py_BuildValue("NL", document, (long long)last) : NULL;
 }
 
-// _report(token, outcome, error, open_for_ns, elapsed_ns) -> the verdict
+// _report(token, outcome, error, time_ns, elapsed_ns) -> the verdict
 static PyObject *store_report(PyObject *object, PyObject *args) {
   Store *self = (Store *)object;
   Text token, error;
   int outcome, code;
-  long long open_for, elapsed;
+  long long time, elapsed;
   sb_details details = SB_DETAILS_INIT;
-  if (!PyArg_ParseTuple(args, "O&iO&LL", sb_text, &token, &outcome, sb_text, &error, &open_for,
+  if (!PyArg_ParseTuple(args, "O&iO&LL", sb_text, &token, &outcome, sb_text, &error, &time,
                         &elapsed))
     return NULL;
   details.error = error.bytes;
   details.error_length = error.length;
-  details.open_for_ns = open_for;
+  *sb_named_time(&details, outcome) = time;
   details.elapsed_ns = elapsed;
   USE(self, code, sb_token_report(handle, token.bytes, token.length, outcome, &details));
   return sb_verdict(self->state, code);

@@ -15,7 +15,7 @@ from ._functions import (
     guard_generator,
     resemble_function,
 )
-from ._judge import IGNORED, SUCCESS, outcome_number
+from ._judge import IGNORED, SUCCESS, named_time, outcome_number
 from ._observed import ObservedBreaker
 from ._policy import elapsed_nanoseconds, nanoseconds
 from ._signals import is_of_signal
@@ -202,14 +202,16 @@ class Permit(_extension.Permit):
         error: str | None = None,
         *,
         open_for: Seconds | None = None,
+        hold_for: Seconds | None = None,
         elapsed: Seconds | None = None,
     ) -> Verdict:
         """Report how the call went, and return what became of the report.
 
-        ``outcome`` may be an exception, which the breaker then judges. Where the policy looks at slow
+        ``outcome`` may be an exception, which the breaker then judges. ``hold`` means that the resource works and
+        asks to be left alone, for ``hold_for`` if it has named a time: it is no failure. Where the policy looks at slow
         calls, ``elapsed`` replaces the time since the permit was granted.
         """
-        ending = self._ending(outcome, error, open_for, elapsed)
+        ending = self._ending(outcome, error, open_for, hold_for, elapsed)
         verdict = self._leave(*ending, True)
         self.breaker._tell(ending if verdict == "counted" else None)
         return verdict  # type: ignore[return-value]
@@ -220,10 +222,11 @@ class Permit(_extension.Permit):
         error: str | None = None,
         *,
         open_for: Seconds | None = None,
+        hold_for: Seconds | None = None,
         elapsed: Seconds | None = None,
     ) -> Verdict:
         """Do what ``report`` does, without blocking the event loop."""
-        ending = self._ending(outcome, error, open_for, elapsed)
+        ending = self._ending(outcome, error, open_for, hold_for, elapsed)
         verdict = self._leave(*ending, False)
         if verdict is None:
             verdict = await _aio().in_thread(lambda: self._leave(*ending, True))
@@ -249,6 +252,7 @@ class Permit(_extension.Permit):
         outcome: Outcome | BaseException,
         error: str | None,
         open_for: Seconds | None,
+        hold_for: Seconds | None,
         elapsed: Seconds | None,
     ) -> tuple[int, bytes | None, int, int]:
         if isinstance(outcome, BaseException):
@@ -257,9 +261,8 @@ class Permit(_extension.Permit):
             number, text, time = outcome_number(outcome), None, 0
         if error is not None:
             text = for_people(error, "an error")
-        if open_for is not None:
-            time = nanoseconds(open_for)
-        return number, text, time, elapsed_nanoseconds(elapsed)
+        named = named_time(number, open_for, hold_for)
+        return number, text, time if named is None else named, elapsed_nanoseconds(elapsed)
 
 
 class _Granted:

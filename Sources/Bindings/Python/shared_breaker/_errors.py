@@ -95,7 +95,7 @@ class Rejected(BreakerError):
 
     @property
     def cause(self) -> str:
-        """``open``, or ``busy`` if as many calls are under way as ``max_concurrent`` permits."""
+        """``open``; ``held`` if the resource has asked to be left alone; or ``busy`` if as many calls are under way as ``max_concurrent`` permits."""
         return str(self.args[5]) if len(self.args) > 5 else "open"
 
     def __str__(self) -> str:
@@ -104,6 +104,10 @@ class Rejected(BreakerError):
         if self.cause == "busy":
             again = "try again later" if wait is None else f"try again in {_time(wait)}"
             what = f"as many calls are under way as its max-concurrent permits: {again}"
+        elif self.cause == "held":
+            why = f" ({visible(self.reason)})" if self.reason else ""
+            again = "try again later" if wait is None else f"try again in {_time(wait)}"
+            what = f"the resource has asked to be left alone{why}: {again}"
         elif self.mode == "forced_open":
             time = "until further notice" if wait is None else f"for {_time(wait)}"
             why = f": {visible(self.reason)}" if self.reason else ""

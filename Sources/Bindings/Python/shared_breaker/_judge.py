@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     OpenFor = Callable[[object], Seconds | None]
     Ending = tuple[int, bytes | None, int]
 
-    Outcome = Literal["success", "failure", "permanent_failure", "ignored"]
+    Outcome = Literal["success", "failure", "permanent_failure", "ignored", "hold"]
     Verdict = Literal["counted", "outdated", "refused"]
 
-SUCCESS, FAILURE, PERMANENT_FAILURE, IGNORED = range(4)
+SUCCESS, FAILURE, PERMANENT_FAILURE, IGNORED, HOLD = range(5)
 OUTCOMES = {
     "success": SUCCESS,
     "failure": FAILURE,
     "permanent_failure": PERMANENT_FAILURE,
     "ignored": IGNORED,
+    "hold": HOLD,
 }
 
 _IGNORED: Ending = (IGNORED, None, 0)
@@ -40,6 +41,16 @@ def outcome_number(outcome: str) -> int:
     if not isinstance(outcome, str) or outcome not in OUTCOMES:
         raise ValueError(f"there is no outcome {outcome!r}: use one of {', '.join(OUTCOMES)}")
     return OUTCOMES[outcome]
+
+
+def named_time(number: int, open_for: Seconds | None, hold_for: Seconds | None) -> int | None:
+    """Return for how long the resource has asked to be left alone, in nanoseconds; None if it has not said."""
+    if hold_for is not None and number != HOLD:
+        raise ValueError("hold_for is the time of the outcome 'hold': report that, or use open_for for a failure")
+    if open_for is not None and number == HOLD:
+        raise ValueError("open_for is the time of a failure: use hold_for for the outcome 'hold'")
+    time = open_for if hold_for is None else hold_for
+    return None if time is None else nanoseconds(time)
 
 
 class Judge:

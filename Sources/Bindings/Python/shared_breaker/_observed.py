@@ -132,6 +132,22 @@ class ObservedBreaker(_extension.Breaker):
         self._log_changes()
         self._tell()
 
+    def hold(self, hold_for: Seconds, reason: str | None = None) -> None:
+        """Hold the calls of every process for a time, because the resource works and has asked to be left alone.
+
+        It is no failure. Until then calls are rejected, with the cause ``held``; then one call goes first. If calls
+        are held for longer already, nothing changes.
+        """
+        time = nanoseconds(hold_for)
+        if time:
+            self._hold(time, for_people(reason, "a reason"))
+            self._tell()
+
+    def end_hold(self, reason: str | None = None) -> None:
+        """End a hold, so that all calls may go; without one, nothing changes."""
+        self._end_hold(for_people(reason, "a reason"))
+        self._tell()
+
     def force(
         self, mode: Mode, duration: Seconds | None = None, reason: str | None = None
     ) -> None:

@@ -46,6 +46,8 @@ class PolicyWords(TypedDict, total=False):
     open_multiplier: Factor
     open_max: Seconds | None
     jitter: Rate
+    hold_for: Seconds
+    hold_max: Seconds
     probes: Count
     successes_to_close: Count
     probe_timeout: Seconds

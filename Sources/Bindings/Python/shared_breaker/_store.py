@@ -11,7 +11,7 @@ from . import _extension
 from ._end import at_end
 from ._errors import Rejected, StoreError, visible
 from ._events import Event, call_listener
-from ._judge import FAILURE, PERMANENT_FAILURE, outcome_number
+from ._judge import FAILURE, PERMANENT_FAILURE, named_time, outcome_number
 from ._policy import elapsed_nanoseconds, nanoseconds
 from ._signals import is_of_signal
 from ._text import exact, for_people, name_of
@@ -160,14 +160,16 @@ class Store(_extension.Store):
         error: str | None = None,
         *,
         open_for: Seconds | None = None,
+        hold_for: Seconds | None = None,
         elapsed: Seconds | None = None,
     ) -> Verdict:
         """Report how the call of a token went; see ``Breaker.acquire_token``."""
+        number = outcome_number(outcome)
         return self._report(
             exact(token, "a token"),
-            outcome_number(outcome),
+            number,
             for_people(error, "an error"),
-            0 if open_for is None else nanoseconds(open_for),
+            named_time(number, open_for, hold_for) or 0,
             elapsed_nanoseconds(elapsed),
         )  # type: ignore[return-value]
 

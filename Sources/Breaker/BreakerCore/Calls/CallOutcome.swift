@@ -8,6 +8,11 @@ public enum CallOutcome: Sendable, Hashable {
   /// The resource failed.
   case failure(Failure)
 
+  /// The resource works, and asks to be left alone for a time, as HTTP 429 does.
+  ///
+  /// It counts neither as a success nor as a failure.
+  case hold(Hold)
+
   /// The call tells you nothing about the resource: it counts neither way, and frees its slot.
   case ignored
 }
@@ -16,6 +21,61 @@ extension CallOutcome {
   /// Whether the outcome is a failure of any kind.
   public var isFailure: Bool {
     if case .failure = self { true } else { false }
+  }
+
+  /// Whether the outcome leaves more behind than a count, whatever the breaker's state is.
+  package var isWritten: Bool { isFailure || asksToHold }
+
+  /// Whether the outcome asks to leave the resource alone.
+  package var asksToHold: Bool {
+    if case .hold = self { true } else { false }
+  }
+
+  /// A wish of the resource to be left alone.
+  public struct Hold: Sendable, Hashable {
+    /// A time in the one form or the other.
+    package enum Time: Sendable, Hashable {
+      case lasting(Duration)
+
+      /// Milliseconds since 1970, on the wall clock.
+      case until(Int64)
+    }
+
+    /// The time that was named; nil if none was.
+    package var time: Time?
+
+    /// Why, for people to read; at most 1 KiB of it is kept.
+    public var reason: String?
+
+    package init(_ time: Time?, reason: String? = nil) {
+      self.time = time
+      self.reason = reason
+    }
+
+    /// How many nanoseconds are left of the time; nil if none was named.
+    package func nanoseconds(at now: Moment) -> Int64? {
+      switch time {
+      case nil: nil
+      case .lasting(let duration): duration.inNanoseconds
+      case .until(let milliseconds):
+        milliseconds.subtractingSaturating(now.wallMilliseconds)
+          .multipliedSaturating(by: 1_000_000)
+      }
+    }
+  }
+
+  /// The resource works, and asks to be left alone for a time.
+  ///
+  /// Until then, the breaker rejects the calls of all processes as *held*. If several times are named, the latest
+  /// counts. `hold-max` cuts a time that is longer.
+  ///
+  /// - Parameters:
+  ///   - duration: The time; nil if the resource named none, and zero names none. The first two such answers in a
+  ///     row hold no call, and further ones do for `hold-for`, which doubles each time.
+  ///   - reason: Why, for people to read, such as `HTTP 429`.
+  /// - Returns: The outcome to report.
+  public static func hold(for duration: Duration?, reason: String? = nil) -> CallOutcome {
+    .hold(Hold(duration.map { .lasting($0) }, reason: reason))
   }
 
   /// A failed call: its effect on the breaker, and the error.

@@ -84,7 +84,7 @@ public struct Rejection: Sendable, Hashable {
   /// that is.
   public var reason: String?
 
-  /// The cause: the state or the mode of the breaker, or its limit.
+  /// The cause: the state or the mode of the breaker, a hold, or its limit.
   public var cause: RejectionCause
 
   /// Creates a rejection.
@@ -109,6 +109,9 @@ public struct Rejection: Sendable, Hashable {
 public enum RejectionCause: String, Sendable, Hashable, CaseIterable {
   /// The breaker is not closed, or its mode says so.
   case open
+
+  /// The resource has asked to be left alone until an instant, or the first call after that is under way.
+  case held
 
   /// As many calls are under way as `max-concurrent` permits, and the caller could not wait, or has
   /// waited for as long as it may.

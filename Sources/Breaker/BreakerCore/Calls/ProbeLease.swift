@@ -72,7 +72,7 @@ extension BreakerRecord {
     func look(_ lease: ProbeLease) -> Instant {
       lease.nextLook(after: now, usually: usualProbeNanoseconds)
     }
-    let own = leases.filter { $0.generation == generation }.map(look)
+    let own = leases.filter { isOfThisState($0.generation) }.map(look)
     let excess = leases.count - policy.probes
     let made = Int64(own.count) + probeSuccesses + probeFailures
     // If no probe of this round is under way, one may always start, or the round would never end.
@@ -108,6 +108,8 @@ extension BreakerRecord {
     _ permit: PermitGrant, for time: Duration?, at now: Moment, policy: BreakerPolicy
   ) -> Step<Bool> {
     guard let index = indexOfLease(permit) else { return Step(answer: false, events: []) }
+    // A call that goes first after a hold gets no more time, for which all others would have to wait.
+    if isOfFirst(leases[index]) { return Step(answer: true, events: []) }
     let deadline = Self.deadline(at: now.boot, after: time ?? policy.probeTimeout)
     leases[index].deadline = max(leases[index].deadline, deadline)
     return Step(answer: true, events: [])

@@ -31,7 +31,6 @@ extension BreakerRecord {
       !wasJustSuspected(at: now.boot, policy: policy)
     else { return Step(answer: false, events: []) }
     enter(.halfOpen, at: now)
-    generation += 1
     probeSuccesses = 0
     probeFailures = 0
     suspectedAt = now.boot
@@ -61,7 +60,6 @@ extension BreakerRecord {
   mutating func acquit(at now: Moment, because reason: String) -> BreakerEvent {
     let from = state
     enter(.closed, at: now)
-    generation += 1
     consecutiveFailures = 0
     streakStartedAt = nil
     openUntil = nil

@@ -34,6 +34,9 @@ public enum BreakerChange: Sendable, Hashable {
   /// A probe has succeeded on another host of the fleet, so the open time ends earlier.
   case recovery
 
+  /// Calls began to be held, or are held for much longer, or are held no more.
+  case hold(HoldChange)
+
   /// Something that this version cannot read, because another program has written it.
   case unknown(kind: String, from: String, to: String)
 
@@ -49,6 +52,23 @@ public enum BreakerChange: Sendable, Hashable {
 
     /// The process that owned it ended, so its slot is free again.
     case lost
+  }
+
+  /// A change of a hold.
+  ///
+  /// A later version may add cases, so end a `switch` over it with `default`.
+  #if hasAttribute(nonexhaustive)
+    @nonexhaustive
+  #endif
+  public enum HoldChange: String, Sendable, Hashable, CaseIterable {
+    /// The resource works, and has asked to be left alone.
+    case began
+
+    /// The time that is left has at least doubled; other extensions leave no trace in the history.
+    case prolonged
+
+    /// A call has succeeded or failed since, or a user or code has ended the hold.
+    case ended
   }
 }
 
@@ -71,7 +91,7 @@ extension BreakerChange {
     switch self {
     case .transition(_, let to): to == .closed
     case .reset(let from), .deletion(let from): from != .closed
-    case .mode, .policy, .probe, .extended, .suspicion, .recovery, .unknown: false
+    case .mode, .policy, .probe, .extended, .suspicion, .recovery, .hold, .unknown: false
     }
   }
 }
@@ -82,7 +102,7 @@ extension BreakerChange {
     switch self {
     case .transition(_, let to), .suspicion(_, let to): to
     case .reset: .closed
-    case .mode, .policy, .deletion, .probe, .extended, .recovery, .unknown: nil
+    case .mode, .policy, .deletion, .probe, .extended, .recovery, .hold, .unknown: nil
     }
   }
 }
@@ -104,6 +124,7 @@ extension BreakerChange {
     case .policy(let from, _), .unknown(_, let from, _): from
     case .probe: PermitKind.probe.wireName
     case .extended, .recovery: BreakerState.open.wireName
+    case .hold: "hold"
     }
   }
 
@@ -119,6 +140,7 @@ extension BreakerChange {
     case .probe(.lost): "lost"
     case .extended: "extended"
     case .recovery: "due"
+    case .hold(let change): change.rawValue
     }
   }
 
@@ -135,6 +157,7 @@ extension BreakerChange {
     case extended = 6
     case recovery = 7
     case suspicion = 8
+    case hold = 9
 
     package var wireName: String {
       switch self {
@@ -147,6 +170,7 @@ extension BreakerChange {
       case .extended: "extension"
       case .recovery: "recovery"
       case .suspicion: "suspicion"
+      case .hold: "hold"
       }
     }
   }
@@ -163,6 +187,7 @@ extension BreakerChange {
     case .extended: .extended
     case .recovery: .recovery
     case .suspicion: .suspicion
+    case .hold: .hold
     }
   }
 
@@ -184,6 +209,7 @@ extension BreakerChange {
       case .recovery: .recovery
       case .suspicion:
         states.0.flatMap { from in states.1.map { .suspicion(from: from, to: $0) } }
+      case .hold: HoldChange(rawValue: to).map { .hold($0) }
       case nil: nil
       }
     self = made ?? .unknown(kind: known?.wireName ?? "unknown", from: from, to: to)
@@ -202,6 +228,7 @@ extension BreakerChange: CustomStringConvertible {
   /// The change without its kind.
   @_spi(Command) public func words(arrow: String = "->") -> String {
     let (from, to) = (wireFrom, wireTo)
+    if case .hold = self { return to }
     if case .policy = self { return PolicyDifference(from: from, to: to).text(arrow: arrow) }
     return from == to || from.isEmpty ? to : "\(from) \(arrow) \(to)"
   }

@@ -52,6 +52,16 @@ public struct BreakerPolicy: Sendable, Hashable {
   /// The share by which the open time varies in either direction (`jitter`).
   public var jitter: BreakerPolicy.Rate
 
+  /// How long calls are held if the resource has asked to be left alone and names no time (`hold-for`).
+  ///
+  /// It holds from the third such answer in a row on, and doubles with each further one, up to 64-fold.
+  public var holdFor: Duration
+
+  /// The longest hold that an answer can ask for (`hold-max`).
+  ///
+  /// An operator who holds calls may choose a longer time.
+  public var holdMax: Duration
+
   /// How many probes may be under way at once on the whole host (`probes`).
   public var probes: Int
 
@@ -120,6 +130,8 @@ public struct BreakerPolicy: Sendable, Hashable {
     openMultiplier: Double = 1,
     openMax: Duration? = nil,
     jitter: BreakerPolicy.Rate = 0.0,
+    holdFor: Duration = .seconds(1),
+    holdMax: Duration = .seconds(86_400),
     probes: Int = 1,
     successesToClose: Int = 1,
     probeTimeout: Duration = .seconds(30),
@@ -148,6 +160,8 @@ public struct BreakerPolicy: Sendable, Hashable {
     self.openMultiplier = openMultiplier
     self.openMax = openMax
     self.jitter = jitter
+    self.holdFor = holdFor
+    self.holdMax = holdMax
     self.probes = probes
     self.successesToClose = successesToClose
     self.probeTimeout = probeTimeout

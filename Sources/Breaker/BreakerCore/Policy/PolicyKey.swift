@@ -20,6 +20,8 @@ public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
   case openMultiplier = "open-multiplier"
   case openMax = "open-max"
   case jitter
+  case holdFor = "hold-for"
+  case holdMax = "hold-max"
   case probes
   case successesToClose = "successes-to-close"
   case probeTimeout = "probe-timeout"
@@ -67,8 +69,8 @@ extension PolicyKey {
     case .maxFailures, .failures, .last, .minCalls, .reporters, .probes, .successesToClose,
       .probeCalls, .maxConcurrent, .reserve, .queue:
       .count
-    case .within, .window, .slowAfter, .lumping, .openFor, .openMax, .probeTimeout, .fleetSpread,
-      .queueTimeout:
+    case .within, .window, .slowAfter, .lumping, .openFor, .openMax, .holdFor, .holdMax,
+      .probeTimeout, .fleetSpread, .queueTimeout:
       .duration
     case .failureRate, .slowRate, .jitter, .probeFailureRate: .rate
     case .openMultiplier: .factor
@@ -89,8 +91,8 @@ extension PolicyKey {
       .slowAfter, .lumping, .openMax, .probeCalls, .probeFailureRate, .fleetQuorum, .fleetSpread,
       .maxConcurrent, .reserve, .queue, .queueTimeout:
       true
-    case .reporters, .openFor, .openMultiplier, .jitter, .probes, .successesToClose, .probeTimeout,
-      .lostCalls:
+    case .reporters, .openFor, .openMultiplier, .jitter, .holdFor, .holdMax, .probes,
+      .successesToClose, .probeTimeout, .lostCalls:
       false
     }
   }
@@ -115,6 +117,8 @@ extension BreakerPolicy {
     case .openMultiplier: FactorText.format(openMultiplier)
     case .openMax: openMax.map(DurationText.format)
     case .jitter: jitter.description
+    case .holdFor: DurationText.format(holdFor)
+    case .holdMax: DurationText.format(holdMax)
     case .probes: String(probes)
     case .successesToClose: String(successesToClose)
     case .probeTimeout: DurationText.format(probeTimeout)
@@ -158,6 +162,8 @@ extension BreakerPolicy {
     case .openMultiplier: openMultiplier = try value(FactorText.parse)
     case .openMax: openMax = try optional(DurationText.parse)
     case .jitter: jitter = try value { Rate($0) }
+    case .holdFor: holdFor = try value(DurationText.parse)
+    case .holdMax: holdMax = try value(DurationText.parse)
     case .probes: probes = try value(CountText.parse)
     case .successesToClose: successesToClose = try value(CountText.parse)
     case .probeTimeout: probeTimeout = try value(DurationText.parse)

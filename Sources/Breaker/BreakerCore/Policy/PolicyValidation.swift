@@ -62,7 +62,8 @@ extension BreakerPolicy {
   private func validateDurations() throws(PolicyError) {
     let durations: [(PolicyKey, Duration?)] = [
       (.within, within), (.slowAfter, slowAfter), (.window, window), (.lumping, lumping),
-      (.openFor, openFor), (.openMax, openMax), (.probeTimeout, probeTimeout),
+      (.openFor, openFor), (.openMax, openMax), (.holdFor, holdFor), (.holdMax, holdMax),
+      (.probeTimeout, probeTimeout),
       (.queueTimeout, queueTimeout),
     ]
     for case (let key, let duration?) in durations {

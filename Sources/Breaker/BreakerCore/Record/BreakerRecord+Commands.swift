@@ -18,6 +18,7 @@ extension BreakerRecord {
   package mutating func reset(reason: String?, at now: Moment) -> Step<Void> {
     let from = state
     _ = close(at: now, because: "")
+    resetHold()
     growth = 0
     let event = BreakerEvent(
       .reset(from: from), reason: reason.map { OutsideText.cut($0) },

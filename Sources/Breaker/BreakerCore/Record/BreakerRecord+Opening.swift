@@ -16,7 +16,6 @@ extension BreakerRecord {
       after: growth, because: reason, policy: policy, jitter: jitter)
     openUntil = now.boot.advanced(by: openNanoseconds)
     isOpenTimeNamed = reason.isNamed
-    generation += 1
     growth = min(growth + 1, Self.largestGrowth)
     enter(.open, at: now)
     openReason = reason.ofOperator
@@ -60,7 +59,6 @@ extension BreakerRecord {
   mutating func close(at now: Moment, because reason: String) -> BreakerEvent {
     let from = state
     enter(.closed, at: now)
-    generation += 1
     closedAt = now.boot
     clearCounters()
     return BreakerEvent(
@@ -71,6 +69,9 @@ extension BreakerRecord {
   mutating func enter(_ next: BreakerState, at now: Moment) {
     tally.moved(from: state, to: next, at: now.boot)
     state = next
+    generation += 1
+    generationOfState = generation
+    endTurn()
     openReason = nil
     changedAtMilliseconds = now.wallMilliseconds
   }
@@ -161,7 +162,7 @@ extension BreakerRecord {
   mutating func probeEnded(_ call: EndedCall, policy: BreakerPolicy) -> BreakerEvent? {
     openUntil = nil
     switch call.outcome {
-    case .ignored:
+    case .ignored, .hold:
       return nil
     case .failure(let failure):
       return probeFailed(

@@ -10,20 +10,32 @@ extension BreakerRecord {
   ) -> Step<ReportVerdict> {
     // A probe without its lease has already reported, or lost the lease at its deadline or when its
     // owner ended.
+    var permit = permit
     if permit.kind == .probe {
-      guard let lease = endLease(permit) else {
+      let lease = endLease(permit)
+      if wentFirst(permit) {
+        // It ends as any other call, also if the others have long gone on.
+        permit.kind = .normal
+        if holds.hold?.firstLease == permit.lease { holds.hold?.firstLease = nil }
+      } else if let lease {
+        if outcome == .success { noteSuccess(of: lease, elapsed: elapsed, at: now.boot) }
+      } else {
         // A probe that lost its lease at its deadline has taken at least as long as that.
         if outcome == .success, let elapsed, elapsed >= policy.probeTimeout {
           noteLateSuccess(after: elapsed)
         }
-        return Step(answer: .refused, events: [])
+        return Step(
+          answer: .refused, events: hold(by: outcome, permit, reporter, now, policy) ?? [])
       }
-      if outcome == .success { noteSuccess(of: lease, elapsed: elapsed, at: now.boot) }
     }
     let isSlow = policy.isSlow(elapsed)
     count(outcome, isSlow: isSlow, at: now)
+    if let events = hold(by: outcome, permit, reporter, now, policy) {
+      return Step(answer: .counted, events: events)
+    }
+    let ended = noteAnswer(outcome, to: permit, at: now).map { [$0] } ?? []
     guard isJudged(permit, at: now.boot) else {
-      return Step(answer: .outdated, events: [])
+      return Step(answer: .outdated, events: ended)
     }
     let call = EndedCall(
       outcome: outcome, isSlow: isSlow, now: now, reporter: reporter, jitter: jitter)
@@ -32,9 +44,19 @@ extension BreakerRecord {
     case (.closed, .normal): event = closedCallEnded(call, policy: policy)
     case (.halfOpen, .probe): event = probeEnded(call, policy: policy)
     case (.closed, .probe), (.open, _), (.halfOpen, .normal):
-      return Step(answer: .outdated, events: [])
+      return Step(answer: .outdated, events: ended)
     }
-    return Step(answer: .counted, events: event.map { [$0] } ?? [])
+    return Step(answer: .counted, events: ended + (event.map { [$0] } ?? []))
+  }
+
+  /// Takes the time for which an outcome asks to be left alone; nil if it asks for none.
+  private mutating func hold(
+    by outcome: CallOutcome, _ permit: PermitGrant, _ reporter: ProcessIdentity?, _ now: Moment,
+    _ policy: BreakerPolicy
+  ) -> [BreakerEvent]? {
+    guard case .hold(let wish) = outcome else { return nil }
+    let giver = HoldGiver.call(permit, by: reporter.map { "process \($0.pid)" })
+    return heldBack(wish, by: giver, at: now, policy: policy).events
   }
 
   /// Takes the loss of calls that were under way when their processes ended.
@@ -77,10 +99,11 @@ extension BreakerRecord {
     _ outcome: CallOutcome, for permit: PermitGrant, elapsed: Duration?, at now: Instant,
     policy: BreakerPolicy, isWindowElsewhere: Bool
   ) -> Bool {
-    guard permit.kind == .normal else { return false }
+    guard permit.kind == .normal, !outcome.asksToHold else { return false }
+    if outcome != .ignored, decidesHold(permit, at: now) { return false }
     guard isJudged(permit, at: now), state == .closed else { return true }
     switch outcome {
-    case .ignored:
+    case .ignored, .hold:
       return true
     case .failure:
       return false
@@ -93,7 +116,7 @@ extension BreakerRecord {
 
   /// Whether an outcome reported with this permit would be judged now.
   package func isJudged(_ permit: PermitGrant, at now: Instant) -> Bool {
-    isJudging(at: now) && permit.generation == generation
+    isJudging(at: now) && isOfThisState(permit.generation)
   }
 
   mutating func count(_ outcome: CallOutcome, isSlow: Bool, at now: Moment) {
@@ -101,12 +124,15 @@ extension BreakerRecord {
     switch outcome {
     case .success: counted.successes = 1
     case .ignored: counted.ignored = 1
+    case .hold:
+      counted.ignored = 1
+      counted.holds = 1
     case .failure(let failure):
       counted.failures = 1
       lastFailureAtMilliseconds = now.wallMilliseconds
       lastError = failure.error.map { OutsideText.cut($0) }
     }
-    if isSlow, outcome != .ignored { counted.slow = 1 }
+    if isSlow, outcome == .success || outcome.isFailure { counted.slow = 1 }
     totals += counted
   }
 }

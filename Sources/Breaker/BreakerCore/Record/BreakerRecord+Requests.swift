@@ -12,18 +12,23 @@ extension BreakerRecord {
     case .forcedClosed: return .permitted(unjudgedGrant(wouldReject: false))
     case .automatic, .observe: break
     }
-    switch state {
-    case .closed:
-      return .permitted(PermitGrant(kind: .normal, generation: generation))
-    case .open:
-      if let remaining = openRemaining(at: now), remaining > 0 {
-        return assessedRejection(retryAfter: remaining, mode: mode)
-      }
-    case .halfOpen: break
+    if let remaining = openRemaining(at: now), remaining > 0 {
+      // The call can be made when both are over.
+      let held = holds.hold?.remaining(at: now) ?? 0
+      return assessedRejection(retryAfter: max(remaining, held), mode: mode)
     }
     // Expired or abandoned leases must be recorded before the request can be answered.
-    let areHeld = leases.allSatisfy { now < $0.deadline && $0.owner.map(isGone) != true }
-    guard areHeld, let slot = nextSlot(after: now, policy) else { return .undecided }
+    func areHeld() -> Bool {
+      leases.allSatisfy { now < $0.deadline && $0.owner.map(isGone) != true }
+    }
+    if state == .halfOpen, !areHeld() { return .undecided }
+    if let answer = assessedHold(at: now, mode: mode, isGone: isGone) { return answer }
+    if state == .closed {
+      return .permitted(PermitGrant(kind: .normal, generation: generation))
+    }
+    guard state == .halfOpen || areHeld(), let slot = nextSlot(after: now, policy) else {
+      return .undecided
+    }
     return assessedRejection(retryAfter: slot.since(now), mode: mode)
   }
 
@@ -43,9 +48,13 @@ extension BreakerRecord {
       if grant.wouldReject { totals.wouldReject += 1 }
       return Step(answer: .permitted(grant), events: events)
     case .rejected(let rejection):
-      totals.rejections += 1
+      if rejection.cause == .held { totals.held += 1 } else { totals.rejections += 1 }
       return Step(answer: .rejected(rejection), events: events)
     case .undecided:
+      if state == .closed, let hold = holds.hold {
+        let grant = grantFirst(after: hold, at: now.boot, to: owner(), policy: policy)
+        return Step(answer: .permitted(grant), events: events)
+      }
       if state == .open { events.append(halfOpen(at: now)) }
       let grant = grantProbe(at: now.boot, to: owner(), for: probeTimeout, policy: policy)
       return Step(answer: .permitted(grant), events: events)
@@ -54,7 +63,8 @@ extension BreakerRecord {
 
   private func forcedRejection(at now: Instant) -> Rejection {
     // A breaker that is open for longer than its mode lasts goes on rejecting after the mode ends.
-    let remaining = mode.until.map { max($0.since(now), openRemaining(at: now) ?? 0) }
+    let held = holds.hold?.remaining(at: now) ?? 0
+    let remaining = mode.until.map { max($0.since(now), openRemaining(at: now) ?? 0, held) }
     return Rejection(
       state: state, mode: .forcedOpen, retryAfter: remaining.map { .nanoseconds($0) },
       reason: mode.reason)
@@ -65,15 +75,18 @@ extension BreakerRecord {
   }
 
   private func assessedRejection(retryAfter: Int64, mode: BreakerMode) -> Assessment {
-    if mode == .observe { return .permitted(unjudgedGrant(wouldReject: true)) }
-    return .rejected(
+    assessedRejection(
       Rejection(
         state: state, mode: mode, retryAfter: .nanoseconds(retryAfter), reason: openReason))
   }
 
+  func assessedRejection(_ rejection: Rejection) -> Assessment {
+    if rejection.mode == .observe { return .permitted(unjudgedGrant(wouldReject: true)) }
+    return .rejected(rejection)
+  }
+
   private mutating func halfOpen(at now: Moment) -> BreakerEvent {
     enter(.halfOpen, at: now)
-    generation += 1
     openUntil = nil
     return BreakerEvent(
       .transition(from: .open, to: state), reason: "the open time is over",

@@ -15,8 +15,8 @@ extension BreakerRecord {
   package mutating func settle(
     at now: Moment, policy: BreakerPolicy, isGone: (ProcessIdentity) -> Bool
   ) -> [BreakerEvent] {
-    guard mode.until != nil || !leases.isEmpty else { return [] }
-    var events: [BreakerEvent] = []
+    guard mode.until != nil || !leases.isEmpty || holds.hold?.turnUntil != nil else { return [] }
+    var events = endTurn(by: now)
     let late = leases.filter { now.boot >= $0.deadline }
     for lease in late.sorted(by: { ($0.deadline, $0.id) < ($1.deadline, $1.id) }) {
       let then = now.at(lease.deadline)
@@ -54,14 +54,14 @@ extension BreakerRecord {
     let event = BreakerEvent(
       .probe(.timedOut), reason: "\(who) took longer than probe-timeout",
       atMilliseconds: now.wallMilliseconds)
-    if isSuspected, isJudging(at: now.boot), lease.generation == generation,
+    if isSuspected, isJudging(at: now.boot), isOfThisState(lease.generation),
       usualProbeNanoseconds == nil
     {
       // This breaker cannot know how long calls take here, and has seen no failure of its own.
       return [event, acquit(at: now, because: "how long calls take here is unknown")]
     }
     count(.failure(error: TripReason.probeTimedOut.text), isSlow: false, at: now)
-    guard isJudging(at: now.boot), lease.generation == generation else { return [event] }
+    guard isJudging(at: now.boot), isOfThisState(lease.generation) else { return [event] }
     let opening = probeFailed(
       at: now, because: .timeout, policy: policy, jitter: lease.jitter)
     return [event] + (opening.map { [$0] } ?? [])
@@ -78,7 +78,12 @@ extension BreakerRecord {
     let isFirst = openUntil == nil
     for lease in lost {
       leases.removeAll { $0.id == lease.id }
-      let isCurrent = state == .halfOpen && lease.generation == generation
+      if isOfFirst(lease) {
+        // The next call goes first.
+        holds.hold?.firstLease = nil
+        continue
+      }
+      let isCurrent = state == .halfOpen && isOfThisState(lease.generation)
       let began = lease.began.map { now.at($0) } ?? now
       var pause = ""
       switch policy.lostCalls {
@@ -129,6 +134,11 @@ extension BreakerRecord {
     if mode.until != nil {
       record.mode.until = Self.carriedOver(
         mode.lengthNanoseconds, from: mode.setAtMilliseconds, to: now)
+    }
+    record.endTurn()
+    if let hold = holds.hold {
+      record.holds.hold?.until = Self.carriedOver(
+        hold.lengthNanoseconds, from: hold.setAtMilliseconds, to: now)
     }
     let bootTime = Instant(nanoseconds: 0)
     if state == .halfOpen { record.openUntil = nil }
@@ -204,6 +214,10 @@ extension BreakerRecord {
     mode.until = mode.until.map {
       $0.isFalseEnd(ofPeriod: mode.lengthNanoseconds, at: now) ? now : $0
     }
+    if let hold = holds.hold, hold.until.isFalseEnd(ofPeriod: hold.lengthNanoseconds, at: now) {
+      holds.hold?.until = now
+    }
+    if let until = holds.hold?.turnUntil, until.isFalseDeadline(at: now) { endTurn() }
     leases.removeAll { $0.deadline.isFalseDeadline(at: now) }
     streakStartedAt = streakStartedAt?.inPast(of: now)
     lastCountedFailureAt = lastCountedFailureAt.flatMap { $0.isFalsePast(at: now) ? nil : $0 }

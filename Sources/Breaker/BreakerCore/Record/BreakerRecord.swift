@@ -4,6 +4,9 @@ package struct BreakerRecord: Sendable, Hashable {
 
   /// Raised by every state change, so that an outcome of an earlier call can be recognized.
   package var generation: Int64 = 1
+
+  /// The generation that the latest change of the state began: a permit since then is judged.
+  package var generationOfState: Int64 = 1
   package var mode = ModeSetting()
 
   // The evidence that the trip conditions look at.
@@ -45,6 +48,9 @@ package struct BreakerRecord: Sendable, Hashable {
 
   /// When a recovery on another host last shortened the open time; nil if not since the host booted.
   package var recoveredAt: Instant?
+
+  // Holds, which leave the state as it is.
+  package var holds = HoldRecord()
 
   // Probes. A lease outlives the state in which it was granted, because its call does too.
   package var leases: [ProbeLease] = []
@@ -132,6 +138,12 @@ public struct BreakerTotals: Sendable, Hashable {
   /// Calls for which `max-concurrent` left no room; they are not among the `rejections`.
   public var busy: Int64 = 0
 
+  /// Calls whose outcome asked to leave the resource alone; they are among the `ignored` too.
+  public var holds: Int64 = 0
+
+  /// Calls that a hold turned away; they are not among the `rejections`.
+  public var held: Int64 = 0
+
   /// Calls that were under way when their process ended, as far as `max-concurrent` shows them.
   ///
   /// A process that exits by itself loses none. They are among the failures too, or else among the ignored calls: `lost-calls` decides that.
@@ -150,6 +162,8 @@ public struct BreakerTotals: Sendable, Hashable {
     left.slow = left.slow.addingSaturating(right.slow)
     left.wouldReject = left.wouldReject.addingSaturating(right.wouldReject)
     left.busy = left.busy.addingSaturating(right.busy)
+    left.holds = left.holds.addingSaturating(right.holds)
+    left.held = left.held.addingSaturating(right.held)
     left.lostCalls = left.lostCalls.addingSaturating(right.lostCalls)
   }
 }
@@ -176,6 +190,9 @@ extension BreakerRecord {
 
   /// Whether outcomes can change the state, which they cannot while a mode is forced.
   package func isJudging(at now: Instant) -> Bool { mode(at: now).isJudging }
+
+  /// Whether a call with this number was permitted since the state last changed.
+  func isOfThisState(_ generation: Int64) -> Bool { generation >= generationOfState }
 
   /// How much longer the breaker stays open; zero if a probe is due, nil if it is not open.
   package func openRemaining(at now: Instant) -> Int64? {

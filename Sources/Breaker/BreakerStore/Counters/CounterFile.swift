@@ -17,8 +17,9 @@ internal import Glibc
   /// The number of breakers in one segment, the unit in which space is reserved and mapped.
   static let breakersOfSegment = 1_024
 
-  /// The counters of a breaker occupy a cache line of the processor by themselves.
-  static let bytesOfCounters = 64
+  /// The counters of a breaker occupy cache lines of the processor by themselves: those of healthy calls are in the
+  /// first one.
+  static let bytesOfCounters = 128
   static let bytesOfMarks = 128
   static let bytesOfSegment = breakersOfSegment * (bytesOfCounters + bytesOfMarks)
 

@@ -44,6 +44,7 @@ internal import CHost
     add(counts.slow, to: SB_COUNTER_SLOW)
     add(counts.wouldReject, to: SB_COUNTER_WOULD_REJECT)
     add(counts.busy, to: SB_COUNTER_BUSY)
+    add(counts.held, to: SB_COUNTER_HELD)
   }
 
   private func add(_ count: Int64, to word: Int) {
@@ -68,6 +69,7 @@ internal import CHost
     counted.slow = Int64(bitPattern: value(SB_COUNTER_SLOW))
     counted.wouldReject = Int64(bitPattern: value(SB_COUNTER_WOULD_REJECT))
     counted.busy = Int64(bitPattern: value(SB_COUNTER_BUSY))
+    counted.held = Int64(bitPattern: value(SB_COUNTER_HELD))
     return counted
   }
 }
@@ -98,6 +100,9 @@ package struct Counted: Sendable, Hashable {
   /// Calls for which a limit left no room.
   package var busy: Int64 = 0
 
+  /// Calls that a hold turned away.
+  package var held: Int64 = 0
+
   package init() {}
 
   package var isZero: Bool { self == Counted() }
@@ -112,9 +117,10 @@ package struct Counted: Sendable, Hashable {
     passed.slow = slow &- earlier.slow
     passed.wouldReject = wouldReject &- earlier.wouldReject
     passed.busy = busy &- earlier.busy
+    passed.held = held &- earlier.held
     let numbers = [
       passed.successes, passed.unjudged, passed.ignored, passed.rejections, passed.slow,
-      passed.wouldReject, passed.busy,
+      passed.wouldReject, passed.busy, passed.held,
     ]
     return numbers.allSatisfy { (0..<Self.limit).contains($0) } ? passed : nil
   }
@@ -130,6 +136,7 @@ package struct Counted: Sendable, Hashable {
     totals.slow = slow
     totals.wouldReject = wouldReject
     totals.busy = busy
+    totals.held = held
     return totals
   }
 }

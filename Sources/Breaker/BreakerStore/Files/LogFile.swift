@@ -44,7 +44,7 @@ final class LogFile: Sendable {
 /// Marks, which are locks that this open file keeps until it is closed.
 extension LogFile {
   /// Leaves a mark for others; a file system without locks could not hold a store either.
-  func leave(_ mark: LogMark) { _ = sb_hold(descriptor, mark.byte) }
+  func leave(_ mark: LogMark) { _ = sb_share_byte(descriptor, mark.byte) }
 
   /// Whether another open file, in this process or any other, has left a mark.
   func isHeldByOthers(_ mark: LogMark) -> Bool {

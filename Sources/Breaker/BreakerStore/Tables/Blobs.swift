@@ -124,3 +124,99 @@ extension Blobs {
     return window
   }
 }
+
+/// All that a row keeps about holds.
+struct StoredHolds {
+  var generationOfState: Int64
+  var record = HoldRecord()
+
+  /// The totals, and how much of the counters they have taken in.
+  var holds: Int64 = 0
+  var held: Int64 = 0
+  var takenIn: Int64 = 0
+
+  /// Of a breaker that was never held, whose generation only changes of the state have raised.
+  init(generation: Int64) { generationOfState = generation }
+
+  init(of record: BreakerRecord, takenIn: Int64) {
+    generationOfState = record.generationOfState
+    self.record = record.holds
+    holds = record.totals.holds
+    held = record.totals.held
+    self.takenIn = takenIn
+  }
+
+  func restore(_ record: inout BreakerRecord, takenIn: inout Int64) {
+    record.generationOfState = generationOfState
+    record.holds = self.record
+    record.totals.holds = holds
+    record.totals.held = held
+    takenIn = self.takenIn
+  }
+}
+
+/// All about holds: numbers, and then the texts of a hold if there is one.
+extension Blobs {
+  private static let numbersWithoutHold = 7
+  private static let numbersOfHold = 11
+
+  static func pack(_ stored: StoredHolds) -> [UInt8] {
+    let numbers = [
+      stored.generationOfState, stored.record.number, stored.record.least, stored.record.unnamed,
+      stored.holds, stored.held, stored.takenIn,
+    ]
+    guard let hold = stored.record.hold else { return pack(numbers) }
+    let (reason, setBy) = (hold.reason.map { Array($0.utf8) }, hold.setBy.map { Array($0.utf8) })
+    return pack(
+      numbers + [
+        hold.until.nanoseconds, hold.lengthNanoseconds, hold.setAtMilliseconds,
+        hold.sinceMilliseconds, hold.extensions, hold.askedNanoseconds ?? -1,
+        hold.isByHand ? 1 : 0, hold.firstLease ?? -1, hold.turnUntil?.nanoseconds ?? -1,
+        reason.map { Int64($0.count) } ?? -1, setBy.map { Int64($0.count) } ?? -1,
+      ]) + (reason ?? []) + (setBy ?? [])
+  }
+
+  /// Reads what is known of holds of a breaker in a generation; damage reads as a breaker that was never held.
+  static func holds(_ bytes: [UInt8]?, upTo generation: Int64) -> StoredHolds {
+    var stored = StoredHolds(generation: generation)
+    let all = (numbersWithoutHold + numbersOfHold) * 8
+    guard let bytes, bytes.count == numbersWithoutHold * 8 || bytes.count >= all else {
+      return stored
+    }
+    let numbers = unpack(bytes.prefix(all))
+    let counts = 0..<Int64.max / 16
+    guard numbers[..<3].allSatisfy({ (0...generation).contains($0) }),
+      numbers[3..<6].allSatisfy({ counts.contains($0) })
+    else { return stored }
+    stored.generationOfState = numbers[0]
+    stored.record.number = numbers[1]
+    stored.record.least = numbers[2]
+    stored.record.unnamed = numbers[3]
+    (stored.holds, stored.held, stored.takenIn) = (numbers[4], numbers[5], numbers[6])
+    if numbers.count > numbersWithoutHold {
+      stored.record.hold = hold(Array(numbers[numbersWithoutHold...]), bytes.dropFirst(all))
+    }
+    return stored
+  }
+
+  private static func hold(_ numbers: [Int64], _ texts: ArraySlice<UInt8>) -> Hold? {
+    guard (0..<Int64.max / 16).contains(numbers[4]) else { return nil }
+    var hold = Hold(
+      until: Instant(nanoseconds: numbers[0]), lengthNanoseconds: max(0, numbers[1]),
+      setAtMilliseconds: numbers[2], isByHand: numbers[6] == 1)
+    hold.sinceMilliseconds = numbers[3]
+    hold.extensions = numbers[4]
+    hold.askedNanoseconds = numbers[5] < 0 ? nil : numbers[5]
+    hold.firstLease = numbers[7] < 0 ? nil : numbers[7]
+    hold.turnUntil = numbers[8] < 0 ? nil : Instant(nanoseconds: numbers[8])
+    var rest = texts
+    func text(_ length: Int64) -> String? {
+      guard length >= 0, length <= rest.count else { return nil }
+      defer { rest = rest.dropFirst(Int(length)) }
+      return String(decoding: rest.prefix(Int(length)), as: UTF8.self)
+    }
+    hold.reason = text(numbers[9])
+    hold.setBy = text(numbers[10])
+    return hold
+  }
+}

@@ -93,6 +93,7 @@ struct BreakerRow {
     columns.integer("counted_busy", &breaker.takenIn.busy)
     columns.count("lost_calls", &record.totals.lostCalls)
     columns.text("open_reason", &record.openReason)
+    columns.holds("hold", &record, takenIn: &breaker.takenIn.held)
   }
 }
 
@@ -109,6 +110,7 @@ extension BreakerRow {
     visitChanging(&reader)
     // The table's checks allow no others.
     record.generation = max(1, record.generation)
+    record.generationOfState = max(1, min(record.generationOfState, record.generation))
     record.growth = min(record.growth, BreakerRecord.largestGrowth)
     breaker.record = record
     breaker.words = words
@@ -245,6 +247,22 @@ extension ColumnVisitor {
   mutating func packed(_ name: StaticString, _ value: inout CallWindow) {
     let known = value
     blob(name, pack: { Blobs.pack(known) }, unpack: { value = Blobs.window($0) })
+  }
+
+  /// All about the holds of a breaker; the generation has been visited before.
+  ///
+  /// One column for all, because most breakers are never held, and each column takes time in every write.
+  mutating func holds(
+    _ name: StaticString, _ record: inout BreakerRecord, takenIn: inout Int64
+  ) {
+    // A hold has a number. Field by field, because a comparison of whole records copies them.
+    let wasEverHeld =
+      record.holds.number | record.holds.least | record.holds.unnamed | record.totals.holds
+      | record.totals.held | takenIn != 0
+    let packed = wasEverHeld ? Blobs.pack(StoredHolds(of: record, takenIn: takenIn)) : nil
+    blob(
+      name, pack: { packed },
+      unpack: { Blobs.holds($0, upTo: record.generation).restore(&record, takenIn: &takenIn) })
   }
 
   mutating func packed(_ name: StaticString, _ value: inout [Reporter]) {

@@ -108,6 +108,19 @@ extension BreakerDraft {
     }
   }
 
+  /// Takes a wish of a program or an operator to leave the resource alone.
+  package mutating func hold(for wish: CallOutcome.Hold, by giver: HoldGiver) -> HoldEffect {
+    let policy = breaker.policy
+    return apply { record, now in
+      record.heldBack(wish, by: giver, at: now, policy: policy)
+    }
+  }
+
+  /// Ends a hold by hand; returns false if there was none.
+  package mutating func endHold(reason: String?) -> Bool {
+    apply { record, now in record.holdEnded(reason: reason, at: now) }
+  }
+
   /// Gives a probe more time; returns false if it no longer holds its lease.
   package mutating func renew(_ grant: PermitGrant, for time: Duration?) -> Bool {
     let policy = breaker.policy

@@ -41,7 +41,7 @@ int sb_give_name(int directory, const char *name, const char *path);
 // closed, and any number of descriptors can hold the same byte. Returns 0 or errno. (Swift imports
 // neither the command nor its structure. Unlike SQLite's own locks, this lock belongs to the open
 // file, so closing another descriptor of the same file does not drop it.)
-int sb_hold(int descriptor, int64_t byte);
+int sb_share_byte(int descriptor, int64_t byte);
 
 // Whether another descriptor, in any process of the host, holds a byte from `first` up to, but not
 // including, `end`. This works across PID namespaces and without /proc.
@@ -50,7 +50,7 @@ int sb_is_held(int descriptor, int64_t first, int64_t end);
 // Whether certainly no process holds a byte: 0 also if the kernel or the file system cannot tell.
 int sb_is_free(int descriptor, int64_t byte);
 
-// Takes a shared lock on one byte of a file, as sb_hold does, for as long as this process lives,
+// Takes a shared lock on one byte of a file, as sb_share_byte does, for as long as this process lives,
 // whatever becomes of the descriptor. Returns 0 or errno.
 //
 // A mapping, which is never read, keeps the open file. So no close() or closefrom() ends the lock;
@@ -161,7 +161,8 @@ enum {
   SB_COUNTER_SLOW,
   SB_COUNTER_WOULD_REJECT,
   SB_COUNTER_BUSY,
-  SB_COUNTER_WORDS = 8
+  SB_COUNTER_HELD,
+  SB_COUNTER_WORDS = 16
 };
 
 // Nanoseconds of a clock that costs next to nothing to read and is a few milliseconds behind.

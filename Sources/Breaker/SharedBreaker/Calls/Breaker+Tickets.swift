@@ -5,12 +5,15 @@ internal import BreakerStore
 ///
 /// It makes sure that each ticket is used once. A call that the healthy path permits has a `HealthyCall` instead.
 extension Breaker {
-  /// Rejects a call from memory because the breaker is open, and notifies the observer.
+  /// Rejects a call from memory because the breaker is open or held, and notifies the observer.
   ///
-  /// - Returns: How many nanoseconds the caller should wait; nil if only the store can decide.
-  package func waitFromMemory() -> Int64? {
+  /// - Returns: How many nanoseconds the caller should wait, and whether a hold is the cause; nil if only the store
+  ///   can decide.
+  package func waitFromMemory() -> (nanoseconds: Int64, isHeld: Bool)? {
     guard let wait = engine.waitFromMemory(cell) else { return nil }
-    if engine.options.observer != nil { _ = told(.whileOpen(for: wait)) }
+    if engine.options.observer != nil {
+      _ = told(.fromMemory(for: wait.nanoseconds, isHeld: wait.isHeld))
+    }
     return wait
   }
 

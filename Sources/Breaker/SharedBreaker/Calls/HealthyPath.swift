@@ -105,17 +105,20 @@ extension Engine {
 
   /// Rejects a call from memory; nil if only the store can decide.
   @inline(__always) func rejectFromMemory(_ cell: Cell) -> Rejection? {
-    waitFromMemory(cell).map { .whileOpen(for: $0) }
+    waitFromMemory(cell).map { .fromMemory(for: $0.nanoseconds, isHeld: $0.isHeld) }
   }
 
-  /// Rejects a call from memory, and returns how many nanoseconds its caller should wait; nil if only
-  /// the store can decide.
-  @inline(__always) func waitFromMemory(_ cell: Cell) -> Int64? {
-    guard isCurrent, cell.word.has(CellWord.rejects) else { return nil }
+  /// Rejects a call from memory, and returns how many nanoseconds its caller should wait, and whether a hold is the
+  /// cause; nil if only the store can decide.
+  @inline(__always) func waitFromMemory(_ cell: Cell) -> (nanoseconds: Int64, isHeld: Bool)? {
+    let word = cell.word
+    guard isCurrent, word.has(CellWord.rejects) else { return nil }
+    let isHeld = word.has(CellWord.isHeld)
     let now = bootNanoseconds
-    let remaining = cell.openRemaining(at: now)
+    let remaining = cell.rejectsFor(at: now)
     guard remaining > 0, now < nextRoundOnBootClock.load(ordering: .relaxed) else { return nil }
-    return cell.spread(remaining, at: now, after: cell.countRejection())
+    let count = cell.countRejection(isHeld: isHeld)
+    return (cell.spread(remaining, at: now, after: count), isHeld)
   }
 
   /// Marks the current bucket, so that successes can be counted in it.
@@ -150,8 +153,10 @@ extension Engine {
 }
 
 extension Rejection {
-  /// The rejection of an open breaker that no operator has touched.
-  @inline(__always) static func whileOpen(for nanoseconds: Int64) -> Rejection {
-    Rejection(state: .open, mode: .automatic, retryAfter: .nanoseconds(nanoseconds))
+  /// The rejection of a breaker that no operator has touched: an open one, or a closed one that is held.
+  @inline(__always) static func fromMemory(for nanoseconds: Int64, isHeld: Bool) -> Rejection {
+    Rejection(
+      state: isHeld ? .closed : .open, mode: .automatic, retryAfter: .nanoseconds(nanoseconds),
+      cause: isHeld ? .held : .open)
   }
 }

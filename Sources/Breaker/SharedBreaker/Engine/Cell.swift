@@ -16,8 +16,8 @@ public import Synchronization
   @usableFromInline
   nonisolated(unsafe) let counters = unsafe Atomic<UnsafeMutablePointer<UInt64>?>(nil)
 
-  /// When a breaker that rejects calls is due for a probe.
-  private let openUntil = Atomic<Int64>(0)
+  /// Until when a breaker rejects calls from memory.
+  private let rejectsUntil = Atomic<Int64>(0)
 
   /// By how much a wait may be lengthened before a caller is told, in parts per million.
   private let jitter = Atomic<Int64>(0)
@@ -129,8 +129,8 @@ extension Cell {
   }
 
   /// How much longer, from an instant on, a breaker rejects calls.
-  func openRemaining(at nanoseconds: Int64) -> Int64 {
-    openUntil.load(ordering: .relaxed).subtractingSaturating(nanoseconds)
+  func rejectsFor(at nanoseconds: Int64) -> Int64 {
+    rejectsUntil.load(ordering: .relaxed).subtractingSaturating(nanoseconds)
   }
 
   /// A wait that varies from caller to caller, so that they do not all come back at once.
@@ -161,7 +161,7 @@ extension Cell {
 
   /// Shows healthy calls what was read; the word comes last (rule of order 6).
   func show(_ known: Known) {
-    openUntil.store(known.breaker.record.openUntil?.nanoseconds ?? 0, ordering: .relaxed)
+    rejectsUntil.store(known.rejectsUntil?.nanoseconds ?? 0, ordering: .relaxed)
     jitter.store(known.policy.jitter.partsPerMillion, ordering: .relaxed)
     slowAfter.store(known.policy.slowAfter?.inNanoseconds ?? .max, ordering: .relaxed)
     markedUntil.store(0, ordering: .relaxed)
@@ -291,9 +291,10 @@ extension Cell {
   }
 
   /// Counts a rejection, and returns a number that no other rejection at the same time gets.
-  @discardableResult func countRejection() -> UInt64 {
+  @discardableResult func countRejection(isHeld: Bool) -> UInt64 {
     guard let address = unsafe counters.load(ordering: .acquiring) else { return 0 }
-    let count = unsafe sb_count(address.advanced(by: SB_COUNTER_REJECTIONS))
+    let word = isHeld ? SB_COUNTER_HELD : SB_COUNTER_REJECTIONS
+    let count = unsafe sb_count(address.advanced(by: word))
     return UInt64(UInt(bitPattern: address)) &+ count &* 0x9E37_79B9_7F4A_7C15
   }
 
@@ -364,6 +365,9 @@ extension Cell {
 
   /// Calls are rejected until a known instant.
   static let rejects: UInt64 = 16
+
+  /// Beside `rejects`, a hold is the cause: no call is permitted then that could have to mark a bucket.
+  static let isHeld: UInt64 = marks
 
   /// Calls are permitted if there is room for them, and their outcomes count.
   static let permitsWithinLimit: UInt64 = 32

@@ -202,7 +202,7 @@ extension Engine {
       if grant.wouldReject { cell.count(.oneWouldReject) }
       return .permitted(Ticket(grant, of: known.breaker, from: .store))
     case .rejected(let rejection):
-      cell.countRejection()
+      cell.countRejection(isHeld: rejection.cause == .held)
       return .rejected(rejection)
     case .undecided:
       return nil

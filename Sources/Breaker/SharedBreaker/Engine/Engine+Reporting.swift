@@ -72,7 +72,7 @@ extension Engine {
     _ report: Report, of cell: Cell, mayWait: Bool
   ) throws(StoreError) -> ReportVerdict? {
     // A failure leaves its text and time behind, so it is written even if it no longer counts.
-    guard !report.outcome.isFailure, try isCurrent(mayWait: mayWait) else { return nil }
+    guard !report.outcome.isWritten, try isCurrent(mayWait: mayWait) else { return nil }
     // Other processes have written to the store, but have not changed this breaker.
     if countUnchanged(report, of: cell) { return .counted }
     return try known(cell, mayWait: mayWait).flatMap { count(report, of: cell, $0) }
@@ -99,7 +99,7 @@ extension Engine {
       }
       cell.count(Counted(of: .ignored, isJudged: true, isSlow: false))
       return true
-    case .failure:
+    case .failure, .hold:
       return false
     }
   }
@@ -119,7 +119,7 @@ extension Engine {
     if isJudged, report.outcome == .success, known.policy.window != nil { beginBucket(of: cell) }
     cell.count(
       Counted(of: report.outcome, isJudged: isJudged, isSlow: known.policy.isSlow(report.elapsed)))
-    return grant.generation == record.generation ? .counted : .outdated
+    return grant.generation >= record.generationOfState ? .counted : .outdated
   }
 
   /// The verdict on the outcome of a call whose breaker was deleted.
@@ -186,7 +186,7 @@ extension Counted {
     case .success where isJudged: successes = 1
     case .success: unjudged = 1
     case .ignored: ignored = 1
-    case .failure: preconditionFailure("a failure is written")
+    case .failure, .hold: preconditionFailure("a failure and a hold are written")
     }
     if isSlow, outcome != .ignored { slow = 1 }
   }

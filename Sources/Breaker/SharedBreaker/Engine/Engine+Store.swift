@@ -69,14 +69,37 @@ extension Engine {
       try storage.checkIdentity()
       // A full disk can still be read, so only a write shows that there is room again.
       try storage.proveWritable()
+      let holds = holdsAlone()
       // The store does not know the breakers that it has no room for. The counts of all others are
       // forgotten, because the store is the truth.
       local.clear(keeping: look { $0.availability.namesAlone })
       update { $0.recovered() }
+      for (cell, hold) in holds { try tell(hold, of: cell) }
       try writeUnwrittenProbes()
     } catch {
       failed(error)
       throw error
+    }
+  }
+
+  /// The holds that this process knows while it goes on alone: a time that a resource has named is true, whether or not
+  /// the store could take it.
+  private func holdsAlone() -> [(Cell, Hold)] {
+    let now = clock.instant
+    return look { Array($0.knowledge.cells.cells) }.compactMap { cell in
+      guard let hold = local.find(cell.name)?.record.holds.hold, hold.remaining(at: now) > 0
+      else { return nil }
+      return (cell, hold)
+    }
+  }
+
+  private func tell(_ hold: Hold, of cell: Cell) throws(StoreError) {
+    let left = Duration.nanoseconds(hold.remaining(at: clock.instant))
+    let wish = CallOutcome.Hold(.lasting(left), reason: hold.reason)
+    let permit = PermitGrant(kind: .normal, generation: PermitGrant.unjudged)
+    _ = try step(cell) { draft in
+      draft.hold(
+        for: wish, by: hold.isByHand ? .operator(hold.setBy ?? "") : .call(permit, by: hold.setBy))
     }
   }
 

@@ -247,22 +247,47 @@ final class Known: Sendable {
   var word: CellWord {
     // The first call creates the breaker, so that other processes can find it.
     guard exists else { return .unknown }
+    // Each field by itself: a method of the record would get a copy, which counts a dozen references.
+    if rejectsUntil != nil {
+      let isHeld = breaker.record.state == .closed
+      return CellWord(flags: CellWord.rejects | (isHeld ? CellWord.isHeld : 0), of: breaker)
+    }
     let permits =
       breaker.record.state == .closed && breaker.record.mode.mode.isJudging
-      && breaker.record.generation <= CellWord.latestGeneration && CellWord.knowsThisFork
+      && breaker.record.holds.hold?.until == nil
+      && breaker.record.generation <= CellWord.latestGeneration
+      && CellWord.knowsThisFork
     let hasWindow = !CallWindow.none.fits(policy)
     let countsOnly =
-      permits && breaker.record.streakStartedAt == nil && (!hasWindow || counters != nil)
-    // A rejection from memory says no reason.
-    let rejects =
-      breaker.record.state == .open && breaker.record.mode.mode == .automatic
-      && breaker.record.openReason == nil
+      permits && breaker.record.streakStartedAt == nil && breaker.record.holds.unnamed == 0
+      && (!hasWindow || counters != nil)
     let permission = limit == nil ? CellWord.permits : CellWord.permitsWithinLimit
     let flags =
       (permits ? permission : 0) | (countsOnly ? CellWord.countsOnly : 0)
       | (policy.slowAfter != nil ? CellWord.measures : 0)
-      | (policy.window != nil ? CellWord.marks : 0) | (rejects ? CellWord.rejects : 0)
+      | (policy.window != nil ? CellWord.marks : 0)
     return CellWord(flags: flags, of: breaker)
+  }
+
+  /// Until when all calls are rejected, for one cause and with no reason to tell; nil if that takes a look at each
+  /// call.
+  var rejectsUntil: Instant? {
+    guard breaker.record.mode.mode == .automatic else { return nil }
+    let heldUntil = breaker.record.holds.hold?.until
+    switch breaker.record.state {
+    case .closed:
+      guard let heldUntil else { return nil }
+      let hasReason =
+        breaker.record.holds.hold?.isByHand == true && breaker.record.holds.hold?.reason != nil
+      return hasReason ? nil : heldUntil
+    case .open:
+      guard breaker.record.openReason == nil, let openUntil = breaker.record.openUntil else {
+        return nil
+      }
+      if let heldUntil, heldUntil > openUntil { return nil }
+      return openUntil
+    case .halfOpen: return nil
+    }
   }
 }
 

@@ -101,7 +101,8 @@ struct Example: Sendable, Hashable {
 extension CommandSpec {
   /// Every command, in the order of help.
   static let all: [CommandSpec] = [
-    status, show, history, watch, wait, check, policy, reset, trip, force, run, acquire, report,
+    status, show, history, watch, wait, check, policy, reset, trip, force, hold, run, acquire,
+    report,
     fleet, page, metrics, delete, prune, export, importing, initialize, doctor, completion, help,
   ]
 

@@ -42,6 +42,9 @@ extension PolicyKey {
     case .openMultiplier: "stay open X times longer with each trip in a row (1)"
     case .openMax: "never stay open for longer than D"
     case .jitter: "vary the open time by up to this share either way (0%)"
+    case .holdFor:
+      "hold calls for D if the resource asks for it without naming a time, three times in a row (1s)"
+    case .holdMax: "never hold calls for longer than D because of an answer (1d)"
     case .probes: "permit N probes at a time on the whole host (1)"
     case .successesToClose: "close after N successful probes (1)"
     case .probeTimeout: "a probe fails if it takes longer than D (30s)"

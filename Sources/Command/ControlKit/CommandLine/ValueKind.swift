@@ -14,6 +14,9 @@ enum ValueKind: Sendable, Hashable {
   case path
   case token
   case duration
+
+  /// A time of day, or an instant as RFC 3339 writes it.
+  case time
   case count
 
   /// A count that may be 0.
@@ -22,6 +25,9 @@ enum ValueKind: Sendable, Hashable {
   case factor
   case pid
   case exitCodes
+
+  /// Exit codes, and a time that they stand for, as in `29=10s`.
+  case heldCodes
   case fileMode
   case permissions
   case group
@@ -45,11 +51,13 @@ enum ValueKind: Sendable, Hashable {
     case .path: "PATH"
     case .token: "TOKEN"
     case .duration: "D"
+    case .time: "T"
     case .count, .countFromZero: "N"
     case .rate: "P"
     case .factor: "X"
     case .pid: "PID"
     case .exitCodes: "CODES"
+    case .heldCodes: "CODES[=D]"
     case .fileMode, .permissions: "MODE"
     case .group: "GROUP"
     case .policy(let key):
@@ -71,11 +79,13 @@ enum ValueKind: Sendable, Hashable {
     case .name: NameRule.remedy
     case .token: "use the text that 'cbctl acquire' printed"
     case .duration: "use a time such as 250ms, 30s, 5m, 2h or 1d"
+    case .time: "use a time of day such as 14:05, or an instant such as 2026-11-27T14:05:00Z"
     case .count, .countFromZero: "use a whole number such as 10"
     case .rate: PolicyKey.Value.rate.form
     case .factor: PolicyKey.Value.factor.form
     case .pid: "use the number of a process, such as $$"
     case .exitCodes: "use codes from 0 to 255 such as 3,4,10-12"
+    case .heldCodes: "use codes, and a time if you know one, as in 29=10s"
     case .fileMode: "use an octal mode such as 600, 660 or 666"
     case .permissions: "use an octal mode such as 600, 640 or 644"
     case .policy(let key):
@@ -122,6 +132,7 @@ enum ParsedValue: Sendable, Hashable {
   case rate(BreakerPolicy.Rate)
   case factor(Double)
   case codes(Set<Int32>)
+  case heldCodes(Set<Int32>, Duration?)
   case setting(PolicyKey, String)
   case key(PolicyKey)
 }
@@ -149,6 +160,9 @@ extension ValueKind {
         throw ValueComplaint("it is not a time", form)
       }
       return .duration(duration)
+    case .time:
+      guard TimeText.isReadable(text) else { throw ValueComplaint("it is not a time", form) }
+      return .text(text)
     case .count: return .number(try number(text, 1...Int64.max, "it is not a whole number above 0"))
     case .countFromZero: return .number(try number(text, 0...Int64.max, "it is not a whole number"))
     case .rate:
@@ -159,6 +173,11 @@ extension ValueKind {
     case .factor: return .factor(try factor(text))
     case .pid: return .number(try number(text, 1...Int64(Int32.max), "it is not a process number"))
     case .exitCodes: return .codes(try codes(text))
+    case .heldCodes:
+      let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      let time = parts.count > 1 ? DurationText.parse(String(parts[1])) : nil
+      guard parts.count == 1 || time != nil else { throw ValueComplaint("it is not a time", form) }
+      return .heldCodes(try codes(String(parts[0])), time)
     case .fileMode: return .number(try FileModeText.parse(text))
     case .permissions: return .number(try FileModeText.parsePlain(text, form: form))
     case .policy(let key):
@@ -356,6 +375,14 @@ struct ParsedCommand: Sendable {
     var codes: Set<Int32> = []
     for case .codes(let more) in values[name] ?? [] { codes.formUnion(more) }
     return codes
+  }
+
+  func heldCodes(_ name: String) -> [Int32: Duration?] {
+    var times: [Int32: Duration?] = [:]
+    for case .heldCodes(let codes, let time) in values[name] ?? [] {
+      for code in codes { times[code] = .some(time) }
+    }
+    return times
   }
 
   func settings(_ name: String) -> [PolicyKey: String] {

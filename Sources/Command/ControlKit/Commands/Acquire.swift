@@ -75,14 +75,16 @@ extension CommandSpec {
     arguments: [
       ArgumentSpec(label: "TOKEN", kind: .token, summary: "the text that 'cbctl acquire' printed"),
       ArgumentSpec(
-        label: "OUTCOME", kind: .choice(["success", "failure", "ignored"]),
-        summary: "success, failure or ignored"),
+        label: "OUTCOME", kind: .choice(["success", "failure", "hold", "ignored"]),
+        summary: "success, failure, hold or ignored"),
     ],
     options: [
       OptionSpec(name: "error", kind: .remark, summary: "what went wrong, in words"),
       OptionSpec(name: "elapsed", kind: .duration, summary: "how long the call took"),
       OptionSpec(name: "permanent", summary: "open at once, because retrying cannot help"),
       OptionSpec(name: "open-for", kind: .duration, summary: "open at once, for D"),
+      OptionSpec(
+        name: "for", kind: .duration, summary: "with hold: the time that the resource named"),
     ],
     details: [
       "The token of a probe works once, and is refused once the probe's lease has ended. The token "
@@ -90,6 +92,8 @@ extension CommandSpec {
         + "twice.",
       "If the policy's reporters is above 1, --permanent and --open-for open the breaker only once "
         + "that many processes have reported failures since the last success.",
+      "hold means that the resource works and asks to be left alone, as HTTP 429 does: it is no "
+        + "failure, and the calls of every process are held until then.",
       "If the breaker has changed its state since the permit, the outcome counts in the totals and "
         + "changes nothing else.",
     ],
@@ -134,6 +138,13 @@ extension CommandSpec {
 
   private static func outcome(_ parsed: ParsedCommand) throws(ControlError) -> CallOutcome {
     let isFailure = parsed.text("OUTCOME") == "failure"
+    let isHold = parsed.text("OUTCOME") == "hold"
+    if parsed.has("for"), !isHold {
+      throw .usage("--for without hold", "it is how long calls are held", help: "report")
+    }
+    if isHold, !parsed.has("permanent"), !parsed.has("open-for") {
+      return .hold(for: parsed.duration("for"), reason: parsed.text("error"))
+    }
     for option in ["error", "permanent", "open-for"] where parsed.has(option) && !isFailure {
       throw .usage("--\(option) without failure", "it describes a failure", help: "report")
     }

@@ -180,7 +180,7 @@ extension CommandContext {
   }
 
   /// Prints the states of breakers after a change, and what has become of it in the fleet.
-  fileprivate func printState(
+  func printState(
     of names: [String], after course: FleetCourse?
   ) throws(ControlError) -> Ending {
     var course = course

@@ -21,6 +21,9 @@ extension CommandSpec {
         name: "permanent-exit", kind: .exitCodes, isRepeatable: true,
         summary: "exit codes that open the breaker at once"),
       OptionSpec(
+        name: "hold-exit", kind: .heldCodes, isRepeatable: true,
+        summary: "exit codes that ask to be left alone, for D if you know how long, such as 29=10s"),
+      OptionSpec(
         name: "fallback", kind: .shellLine,
         summary: "a command line for /bin/sh, run if the call is rejected or fails"),
       OptionSpec(
@@ -42,6 +45,10 @@ extension CommandSpec {
       "Exit code 0 of the command is a success. Any other exit code is a failure, and so is death "
         + "by a signal. A command that cannot be run, or that ended because cbctl was told to "
         + "stop, tells nothing about the resource and is ignored.",
+      "An exit code of --hold-exit means that the resource works and asks to be left alone: it is no "
+        + "failure, and the calls of every process are held for that time. Without a time, the "
+        + "first two such codes in a row hold nothing, and further ones do for the policy's hold-for, "
+        + "which doubles each time.",
       "Only a failure is retried, and only while the breaker permits calls. Each attempt is a call "
         + "of its own with the whole --timeout, and reads what is left of standard input. A "
         + "permanent or ignored exit code ends the attempts, and so does a signal that tells cbctl "
@@ -97,6 +104,7 @@ extension CommandSpec {
     command.timeout = parsed.duration("timeout")
     command.ignoredCodes = parsed.codes("ignore-exit")
     command.permanentCodes = parsed.codes("permanent-exit")
+    command.heldCodes = parsed.heldCodes("hold-exit")
     command.fallback = parsed.text("fallback")
     return try command.run()
   }

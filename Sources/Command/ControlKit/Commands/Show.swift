@@ -174,6 +174,7 @@ extension BreakerDetails {
     if snapshot.state != .closed { add("opened", snapshot.openedAt) }
     if let suspicion { facts.append(("because", suspicion)) }
     add("suspected", snapshot.suspectedAt)
+    facts += HoldWords.facts(snapshot, at: now)
     if !snapshot.isNextCallProbe, let wait = snapshot.retryAfter {
       facts.append(("retry", "\(now.later(by: wait)) (in \(SpokenDuration.format(wait)))"))
     }
@@ -212,7 +213,8 @@ extension BreakerDetails {
     let counts = [
       (totals.successes, "succeeded"), (totals.failures, "failed"), (totals.ignored, "ignored"),
       (totals.rejections, "rejected"), (totals.slow, "slow"),
-      (totals.busy, "busy"), (totals.wouldReject, "would have been rejected"),
+      (totals.busy, "busy"), (totals.holds, "asked to wait"), (totals.held, "held"),
+      (totals.wouldReject, "would have been rejected"),
       (totals.lostCalls, "lost"),
     ]
     let words = counts.filter { $0.0 > 0 }.map { "\($0) \($1)" }

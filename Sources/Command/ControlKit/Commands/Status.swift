@@ -127,7 +127,7 @@ enum FlappingLine {
 enum SummaryLine {
   /// The state or mode of a breaker as one word, the worst first.
   private enum Standing: Int, CaseIterable {
-    case forcedOpen, open, halfOpen, due, flapping, forcedClosed, observe, closed
+    case forcedOpen, open, halfOpen, held, due, flapping, forcedClosed, observe, closed
 
     init(_ snapshot: BreakerSnapshot) {
       self =
@@ -137,6 +137,7 @@ enum SummaryLine {
         case (.observe, _): .observe
         case (.automatic, .open): snapshot.isProbeDue ? .due : .open
         case (.automatic, .halfOpen): .halfOpen
+        case _ where snapshot.rejectionCause == .held: .held
         default: snapshot.isFlapping ? .flapping : .closed
         }
     }
@@ -146,6 +147,7 @@ enum SummaryLine {
       case .forcedOpen: BreakerMode.forcedOpen.wireName
       case .open: BreakerState.open.wireName
       case .halfOpen: BreakerState.halfOpen.wireName
+      case .held: RejectionCause.held.rawValue
       case .due: "due"
       case .flapping: FlappingWords.mark
       case .forcedClosed: BreakerMode.forcedClosed.wireName
@@ -157,7 +159,7 @@ enum SummaryLine {
     var color: Color {
       switch self {
       case .forcedOpen, .open: .red
-      case .halfOpen, .due, .flapping, .forcedClosed, .observe: .yellow
+      case .halfOpen, .held, .due, .flapping, .forcedClosed, .observe: .yellow
       case .closed: .green
       }
     }

@@ -24,7 +24,7 @@ extension CommandSpec {
     let snapshot = try context.snapshot(of: parsed.text("NAME") ?? "")
     let isFree = AwaitedState.free.holds(for: snapshot)
     if context.global.isJSON {
-      let cause = snapshot.permits ? RejectionCause.busy : .open
+      let cause = snapshot.rejectionCause ?? .busy
       context.print(
         .object([
           .init("permitted", .bool(isFree)),
@@ -32,6 +32,7 @@ extension CommandSpec {
           .init("retry_after_ms", JSONValue(milliseconds: snapshot.retryAfter)),
           .init("cause", isFree ? .null : .string(cause.rawValue)),
           .init("open_reason", JSONValue(snapshot.openReason)),
+          .init("hold", BreakerDocument.hold(snapshot.hold)),
           .init("mode", .string(snapshot.mode.wireName)),
           .init("mode_reason", JSONValue(snapshot.modeReason)),
           .init("mode_set_by", JSONValue(snapshot.modeSetBy)),
@@ -161,7 +162,8 @@ enum AwaitedState: String, Sendable, CaseIterable {
     times += [snapshot.openEndsIn, snapshot.modeEndsIn, snapshot.retryAfter].compactMap { $0 }
     // No event reports that a probe was taken or given back, or that its owner died.
     let isProbed = snapshot.state == .halfOpen || !snapshot.leases.isEmpty
-    if isProbed, snapshot.state != .closed { times.append(.seconds(1)) }
+    let isFirstAwaited = snapshot.hold != nil && !snapshot.leases.isEmpty
+    if isProbed, snapshot.state != .closed || isFirstAwaited { times.append(.seconds(1)) }
     // A time that is over has not brought the state about; looking again at once would be a busy loop.
     return times.filter { $0 > .zero }.min()
   }

@@ -276,6 +276,7 @@ private struct PageDetails {
       add("mode until", end ?? "somebody removes it")
       add("reason", snapshot.modeReason.map { "<q>\($0)</q>" })
     }
+    for (label, text) in HoldWords.facts(snapshot, at: page.now) { add(label, "\(text)") }
     add("tripped because", snapshot.openReason.map { "<q>\($0)</q>" })
     add("last error", snapshot.lastError.map { "<q>\($0)</q>" })
     add("last failure", snapshot.lastFailureAt.map { PageTime.full($0) })

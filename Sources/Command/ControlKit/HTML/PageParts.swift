@@ -52,11 +52,16 @@ struct PageState {
   }
 
   private var word: String {
-    snapshot.mode == .automatic ? snapshot.state.wireName : snapshot.mode.wireName
+    if isHeld { return RejectionCause.held.rawValue }
+    return snapshot.mode == .automatic ? snapshot.state.wireName : snapshot.mode.wireName
   }
+
+  /// Whether calls are rejected only because the resource has asked for it.
+  private var isHeld: Bool { snapshot.rejectionCause == .held }
 
   /// The class in the style sheet.
   private var weight: HTML {
+    if isHeld { return "doubtful" }
     if !snapshot.permits { return "bad" }
     return snapshot.mode == .automatic && snapshot.state == .closed ? "good" : "doubtful"
   }
@@ -70,6 +75,11 @@ struct PageState {
 
   private var wait: HTML? {
     if snapshot.isNextCallProbe { return "the next call is a probe" }
+    if isHeld, let hold = snapshot.hold {
+      let reason: HTML = hold.reason.map { ": <q>\($0)</q>" } ?? .nothing
+      guard hold.endsIn > .zero else { return "until the first call has ended\(reason)" }
+      return "until \(PageTime.brief(now.later(by: hold.endsIn), at: now))\(reason)"
+    }
     return snapshot.retryAfter.map { "retry from \(PageTime.brief(now.later(by: $0), at: now))" }
   }
 

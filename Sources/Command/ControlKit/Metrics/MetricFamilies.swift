@@ -148,7 +148,37 @@ enum BreakerMetrics {
       ) {
         [Sample($0.totals.wouldReject, ["name": $0.name])]
       },
-    ] + limits
+    ] + limits + holds
+
+  /// Of breakers whose resource has asked to be left alone at least once.
+  private static let holds: [MetricFamily<BreakerSnapshot>] = [
+    .init(
+      .gauge, "hold_seconds", "How much longer calls are held; 0 if they are not."
+    ) { breaker in
+      guard breaker.isOrWasHeld else { return [] }
+      return [Sample(breaker.hold?.endsIn ?? .zero, ["name": breaker.name])]
+    },
+    .init(
+      .gauge, "hold_since_timestamp_seconds", "When the hold began; left out if there is none."
+    ) { breaker in
+      breaker.hold.map { hold in
+        [
+          Sample(
+            .milliseconds(hold.since.millisecondsSince1970), ["name": breaker.name])
+        ]
+      } ?? []
+    },
+    .init(
+      .counter, "holds_total", "Calls whose outcome asked to leave the resource alone."
+    ) { breaker in
+      breaker.isOrWasHeld ? [Sample(breaker.totals.holds, ["name": breaker.name])] : []
+    },
+    .init(
+      .counter, "held_rejections_total", "Calls that a hold turned away."
+    ) { breaker in
+      breaker.isOrWasHeld ? [Sample(breaker.totals.held, ["name": breaker.name])] : []
+    },
+  ]
 
   /// Of breakers with a limit; those without one have no samples of these.
   private static let limits: [MetricFamily<BreakerSnapshot>] = [
@@ -329,4 +359,9 @@ extension CommandContext {
       return FleetFigures(standing, nil)
     }
   }
+}
+
+extension BreakerSnapshot {
+  /// Whether its resource has ever asked to be left alone; other breakers have no samples of holds.
+  fileprivate var isOrWasHeld: Bool { hold != nil || totals.holds > 0 || totals.held > 0 }
 }

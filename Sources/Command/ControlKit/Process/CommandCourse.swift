@@ -69,15 +69,17 @@ struct CommandJudgement: Sendable, Hashable {
 }
 
 extension CommandCourse {
-  /// Judges the exit code: 0 is a success, a listed one is ignored or permanent, others are failures.
-  func judged(ignoring ignored: Set<Int32>, permanent: Set<Int32>) -> CommandJudgement {
-    var judgement = judgement(ignored, permanent)
+  /// Judges the exit code: 0 is a success, a listed one is ignored, permanent or asks to be left alone, others are
+  /// failures.
+  func judged(
+    ignoring ignored: Set<Int32>, permanent: Set<Int32>, holding held: [Int32: Duration?] = [:]
+  ) -> CommandJudgement {
+    var judgement = judgement(outcome(ignored, permanent, held))
     judgement.isLast = wasStopped
     return judgement
   }
 
-  private func judgement(_ ignored: Set<Int32>, _ permanent: Set<Int32>) -> CommandJudgement {
-    let outcome = outcome(ignored, permanent)
+  private func judgement(_ outcome: CallOutcome) -> CommandJudgement {
     if let overrun {
       let words = "\(quotedProgram): stopped after \(DurationText.format(overrun))"
       return CommandJudgement(
@@ -99,7 +101,9 @@ extension CommandCourse {
 
   private var quotedProgram: String { VisibleText.quoted(program) }
 
-  private func outcome(_ ignored: Set<Int32>, _ permanent: Set<Int32>) -> CallOutcome {
+  private func outcome(
+    _ ignored: Set<Int32>, _ permanent: Set<Int32>, _ held: [Int32: Duration?]
+  ) -> CallOutcome {
     if let overrun {
       return .failure(error: "timed out after \(DurationText.format(overrun))")
     }
@@ -110,6 +114,7 @@ extension CommandCourse {
       // The exit code of a command that was told to stop tells nothing about the resource.
       if wasStopped || ignored.contains(code) { return .ignored }
       let error = "exit code \(code)"
+      if let time = held[code] { return .hold(for: time, reason: error) }
       return permanent.contains(code)
         ? .permanentFailure(error: error) : .failure(error: error)
     case .killed(let signal):

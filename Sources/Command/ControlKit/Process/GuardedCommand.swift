@@ -9,6 +9,9 @@ struct GuardedCommand {
   var timeout: Duration?
   var ignoredCodes: Set<Int32> = []
   var permanentCodes: Set<Int32> = []
+
+  /// Codes by which the resource asks to be left alone, with the time if it is known.
+  var heldCodes: [Int32: Duration?] = [:]
   var retry = RetryPolicy.never
 
   /// The shell command that replaces a call that was rejected or has failed.
@@ -66,11 +69,13 @@ struct GuardedCommand {
       // If the store is what fails, the next renewal may succeed.
       (try? permit.renew()) == false ? nil : renewalInterval
     }
-    let judgement = course.judged(ignoring: ignoredCodes, permanent: permanentCodes)
+    let judgement = course.judged(
+      ignoring: ignoredCodes, permanent: permanentCodes, holding: heldCodes)
     let verdict =
       switch judgement.outcome {
       case .success: permit.succeed(elapsed: course.elapsed)
       case .failure(let failure): permit.report(.failure(failure), elapsed: course.elapsed)
+      case .hold: permit.report(judgement.outcome, elapsed: course.elapsed)
       case .ignored: permit.ignore()
       }
     if !isUnguarded,

@@ -17,13 +17,14 @@ enum StateLine {
     if snapshot.isNextCallProbe {
       parts.append("the next call is a probe")
     } else if let wait = snapshot.mode == .automatic ? snapshot.retryAfter : snapshot.openEndsIn,
-      wait > .zero
+      wait > .zero, snapshot.rejectionCause != .held
     {
       parts.append("retry in \(SpokenDuration.format(wait))")
     }
     if snapshot.state == .closed, snapshot.consecutiveFailures > 0 {
       parts.append(CountedNoun.text(snapshot.consecutiveFailures, "consecutive failure"))
     }
+    if let hold = HoldWords.standing(snapshot) { parts.append(hold) }
     if snapshot.isFlapping { parts.append(FlappingWords.mark) }
     if let obstacle = LimitWords.obstacle(snapshot) { parts.append(obstacle) }
     return parts.joined(separator: ", ")

@@ -50,6 +50,9 @@ struct StatusTable {
       Column("NOTE") { .init($0.isFlapping ? FlappingWords.mark : "-") },
       Column("BUSY", right: true) { .init(LimitWords.busy($0) ?? "-") },
       Column("QUEUE", right: true) { .init(LimitWords.queue($0) ?? "-") },
+      Column("HELD", right: true) {
+        .init(HoldWords.left($0) { SpokenDuration.word($0) } ?? "-")
+      },
     ]
   }
 
@@ -73,6 +76,12 @@ struct StatusTable {
     if shown.contains(where: \.isFlapping) {
       columns.append(
         Column("NOTE", rank: 7) { .init($0.isFlapping ? FlappingWords.mark : "-", .yellow) })
+    }
+    if shown.contains(where: { $0.hold != nil }) {
+      columns.append(
+        Column("HELD", right: true, rank: 11) {
+          .init(HoldWords.left($0, SpokenDuration.format) ?? "-", .yellow)
+        })
     }
     if shown.contains(where: { $0.policy.maxConcurrent != nil }) {
       columns += [
@@ -160,6 +169,7 @@ struct StatusTable {
 
   static func color(of snapshot: BreakerSnapshot) -> Color {
     switch snapshot.state {
+    case .closed where snapshot.rejectionCause == .held: .yellow
     case .closed: snapshot.permits ? .green : .red
     case .open: snapshot.isProbeDue ? .yellow : .red
     case .halfOpen: .yellow

@@ -1,0 +1,88 @@
+import SharedBreaker
+
+extension CommandSpec {
+  static let hold = CommandSpec(
+    name: "hold",
+    summary: "hold calls until an instant, because the resource asks for it",
+    arguments: [
+      ArgumentSpec(
+        label: "NAME", kind: .name,
+        summary: "the breaker; created if it does not exist, but not by --end")
+    ],
+    options: [
+      OptionSpec(name: "for", kind: .duration, summary: "hold calls for D"),
+      OptionSpec(
+        name: "until", kind: .time, summary: "hold calls until T, such as 14:05 or an RFC 3339 time"
+      ),
+      OptionSpec(name: "end", summary: "end the hold, so that all calls may go"),
+      .reason,
+    ],
+    details: [
+      "A resource that answers \"not now\", as HTTP 429 does, works: it is held, and not open. Until the "
+        + "hold is over, the calls of every process are rejected with code 75 and the time that is left. "
+        + "Then one call goes first, and its success lets the others go.",
+      "No failure is counted, and the state stays as it is. The longest hold wins: if calls are held for "
+        + "longer already, nothing changes, and the command says so. The policy's hold-max does not cut "
+        + "what you say here.",
+      "A time of day is the next one of the local clock.",
+    ],
+    examples: [
+      Example(
+        "cbctl hold openai/prod-key --until 14:05 --reason 'quota used up'",
+        "no process calls before 14:05"),
+      Example("cbctl hold openai/prod-key --end", "all may go again"),
+    ],
+    exitCodes: [.done, .usage, .noBreaker, .storeUnavailable],
+    actsForUser: true
+  ) { context, parsed throws(ControlError) in
+    let ways = ["for", "until", "end"].filter { parsed.has($0) }
+    guard ways.count == 1 else {
+      let given =
+        ways.isEmpty ? "none of --for, --until and --end" : "--\(ways[0]) and --\(ways[1])"
+      throw .usage(given, "a hold has one end", help: "hold")
+    }
+    return parsed.has("end") ? try context.endHold(parsed) : try context.hold(parsed)
+  }
+}
+
+extension CommandContext {
+  fileprivate func hold(_ parsed: ParsedCommand) throws(ControlError) -> Ending {
+    let name = parsed.text("NAME") ?? ""
+    let length: Duration
+    if let time = parsed.duration("for") {
+      length = time
+    } else {
+      length = try timeLeft(until: parsed.text("until") ?? "")
+    }
+    let breaker = try madeBreaker(name)
+    let note = try noteOnFirstUse(of: name)
+    let hold = try act { () throws(BreakerError) in
+      try breaker.hold(for: length, reason: parsed.text("reason"), isOperators: true)
+    }
+    if let note { self.note(note) }
+    if let hold, hold.endsIn > length {
+      self.note(
+        "\(VisibleText.name(name)): held for another \(SpokenDuration.format(hold.endsIn)) already: "
+          + "nothing was changed")
+    }
+    return try printState(of: [name], after: nil)
+  }
+
+  fileprivate func endHold(_ parsed: ParsedCommand) throws(ControlError) -> Ending {
+    let name = parsed.text("NAME") ?? ""
+    let breaker = try existingBreaker(name)
+    let hasEnded = try act { () throws(BreakerError) in
+      try breaker.endHold(reason: parsed.text("reason"))
+    }
+    if !hasEnded { note("\(VisibleText.name(name)): not held: nothing was changed") }
+    return try printState(of: [name], after: nil)
+  }
+
+  private func timeLeft(until text: String) throws(ControlError) -> Duration {
+    let now = now()
+    guard let time = TimeText.instant(text, now: now), time > now else {
+      throw .usage("--until \(VisibleText.quoted(text))", "that time has passed", help: "hold")
+    }
+    return .milliseconds(time.millisecondsSince1970 - now.millisecondsSince1970)
+  }
+}
