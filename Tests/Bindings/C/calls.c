@@ -53,6 +53,32 @@ static void a_failure_names_its_time(sb_store *store) {
   sb_breaker_free(breaker);
 }
 
+static void a_hold_is_no_failure(sb_store *store) {
+  sb_breaker *breaker = open_breaker(store, "held", "max-failures=1");
+  sb_permit permit = SB_PERMIT_INIT;
+  sb_rejection rejection = SB_REJECTION_INIT;
+  sb_details details = SB_DETAILS_INIT;
+  details.error = "HTTP 429";
+  details.hold_for_ns = 600 * INT64_C(1000000000);
+  CHECK_CODE(SB_OK, sb_enter(breaker, &permit, NULL, 0));
+  CHECK_CODE(SB_OK, sb_leave(breaker, &permit, SB_HOLD, &details, 0));
+  CHECK(state_of(breaker) == SB_CLOSED);
+  CHECK_CODE(SB_REJECTED, sb_enter(breaker, &permit, &rejection, 0));
+  CHECK(rejection.cause == SB_CAUSE_HELD && rejection.state == SB_CLOSED);
+  CHECK(rejection.retry_after_ns > 500 * INT64_C(1000000000));
+  CHECK(says(breaker, "HTTP 429"));
+  CHECK_CODE(SB_OK, sb_hold_end(breaker, NULL, 0));
+  CHECK_CODE(SB_OK, sb_hold_end(breaker, NULL, 0));
+  call(breaker, SB_SUCCESS);
+  CHECK_CODE(SB_ERR_ARGUMENT, sb_hold(breaker, 0, NULL, 0));
+  CHECK_CODE(SB_OK, sb_hold(breaker, 60 * INT64_C(1000000000), "quota", 5));
+  CHECK_CODE(SB_REJECTED, sb_enter(breaker, &permit, &rejection, 0));
+  CHECK(rejection.cause == SB_CAUSE_HELD && !strcmp(rejection.reason, "quota"));
+  CHECK_CODE(SB_OK, sb_reset(breaker, NULL, 0));
+  call(breaker, SB_SUCCESS);
+  sb_breaker_free(breaker);
+}
+
 static void slow_calls_open_it(sb_store *store) {
   sb_breaker *breaker =
       open_breaker(store, "slow", "slow-rate=50% slow-after=10s window=1m min-calls=2 max-failures=5");
@@ -240,6 +266,7 @@ int main(int count, char **arguments) {
   CHECK_CODE(SB_OK, sb_flush(store));
   failures_open_it(store);
   a_failure_names_its_time(store);
+  a_hold_is_no_failure(store);
   slow_calls_open_it(store);
   a_probe_closes_it(store);
   modes_override_it(store);

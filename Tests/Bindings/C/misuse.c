@@ -96,7 +96,7 @@ static void permits(sb_store *store) {
     CHECK_CODE(SB_ERR_PERMIT_OTHER, sb_leave(second, &permit, SB_SUCCESS, NULL, 0));
     CHECK_CODE(SB_ERR_PERMIT_OTHER, sb_leave(second, &permit, SB_FAILURE, NULL, 0));
     CHECK_CODE(SB_ERR_PERMIT_OTHER, sb_renew(second, &permit, 0));
-    CHECK_CODE(SB_ERR_ARGUMENT, sb_leave(first, &permit, 4, NULL, 0));
+    CHECK_CODE(SB_ERR_ARGUMENT, sb_leave(first, &permit, 5, NULL, 0));
     CHECK_CODE(SB_ERR_ARGUMENT, sb_leave(first, &permit, -1, NULL, 0));
     CHECK_CODE(SB_ERR_ARGUMENT, sb_leave(first, &permit, SB_SUCCESS, NULL, 8));
     CHECK_CODE(SB_ERR_ARGUMENT, sb_leave(NULL, &permit, SB_SUCCESS, NULL, 0));
