@@ -115,6 +115,8 @@ class Guide(unittest.TestCase):
             for key, default in zip(keys, defaults.split(", ") * len(keys)):
                 if key in set(_KINDS) - {"max_failures"}:
                     value = policy.pop(key.replace("_", "-"))
+                    if value == "1d":
+                        value = 86400
                     shown = "`None`" if value is None else str(value).rstrip("s%")
                     if _KINDS[key] == "Word":
                         shown = f'`"{value}"`'
