@@ -44,4 +44,36 @@ import Testing
     #expect(other.snapshot().consecutiveFailures == 1)
     #expect(other.snapshot().totals.held < 1 << 40)
   }
+
+  @Test(arguments: 7..<18, [Int64.max, .min, -1])
+  func `an impossible number of a hold neither ends nor blocks a process`(
+    index: Int, number: Int64
+  ) throws {
+    let stage = try Stage()
+    let breaker = try stage.sharedStore().breaker("llm")
+    try breaker.hold(for: .seconds(60), reason: "quota")
+    let bytes = unsafe withUnsafeBytes(of: number.littleEndian) { bytes in
+      unsafe bytes.map { String(UInt16($0) + 0x100, radix: 16).dropFirst() }.joined()
+    }
+    _ = try Database.rows(
+      stage.store,
+      """
+      UPDATE breaker SET revision = revision + 1, hold = CAST(substr(hold, 1, \(index * 8)) ||
+        X'\(bytes)' || substr(hold, \(index * 8 + 9)) AS BLOB)
+      """)
+    let other = try stage.sharedStore().breaker("llm")
+    _ = "\(other.snapshot()) \(other.snapshot().hold.map { "\($0.since)" } ?? "")"
+    try other.hold(for: .seconds(90))
+    other.acquireAnyway()
+    stage.clock.advance(by: .seconds(600))
+    try other.run {}
+    #expect(other.snapshot().hold == nil)
+  }
+}
+
+extension Breaker {
+  /// Asks for a permit, whatever the answer.
+  fileprivate func acquireAnyway() {
+    do { try acquire().ignore() } catch {}
+  }
 }

@@ -72,7 +72,7 @@ extension BreakerRecord {
     }
     holds.hold = hold
     let isNews =
-      earlier.map { length >= 2 * max(1, left > 0 ? left : $0.lengthNanoseconds) } ?? true
+      earlier.map { length / 2 >= max(1, left > 0 ? left : $0.lengthNanoseconds) } ?? true
     guard isNews else { return nil }
     return BreakerEvent(
       .hold(earlier == nil ? .began : .prolonged), reason: hold.words,
@@ -121,7 +121,7 @@ extension BreakerRecord {
     holds.hold = nil
     let lasted = max(0, now.wallMilliseconds.subtractingSaturating(hold.sinceMilliseconds))
     // Milliseconds of a long time are noise.
-    let rounded = lasted < 10_000 ? lasted : (lasted + 500) / 1_000 * 1_000
+    let rounded = lasted < 10_000 ? lasted : lasted / 1_000 * 1_000
     var text = "\(reason), after \(DurationText.format(.milliseconds(rounded)))"
     if hold.extensions > 0 { text += ", prolonged \(CountedNoun.text(hold.extensions, "time"))" }
     return BreakerEvent(.hold(.ended), reason: text, atMilliseconds: now.wallMilliseconds)

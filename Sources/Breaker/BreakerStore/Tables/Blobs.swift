@@ -201,8 +201,9 @@ extension Blobs {
 
   private static func hold(_ numbers: [Int64], _ texts: ArraySlice<UInt8>) -> Hold? {
     guard (0..<Int64.max / 16).contains(numbers[4]) else { return nil }
+    let longest = BreakerPolicy.longestDuration.inNanoseconds
     var hold = Hold(
-      until: Instant(nanoseconds: numbers[0]), lengthNanoseconds: max(0, numbers[1]),
+      until: Instant(nanoseconds: numbers[0]), lengthNanoseconds: max(0, min(numbers[1], longest)),
       setAtMilliseconds: numbers[2], isByHand: numbers[6] == 1)
     hold.sinceMilliseconds = numbers[3]
     hold.extensions = numbers[4]
