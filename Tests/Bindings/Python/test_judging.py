@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import email.utils
+import http.client
 import time
 import types
 import unittest
+import unittest.mock
 from datetime import timedelta
+from pathlib import Path
 
-from shared_breaker import Rejected, retry_after
+from shared_breaker import Rejected, retry_after, too_many_requests
 from support import Resource, StoreTestCase
 
 
@@ -302,6 +305,91 @@ class OpenTimes(StoreTestCase):
         payments = self.store.breaker("payments", open_for=lambda error: error.missing)
         self.let_fail(payments)
         self.assertEqual(payments.state, "closed")
+
+
+CASES = Path(__file__).parents[2] / "Support/http-answers.tsv"
+
+
+class Holds(StoreTestCase):
+    def held(self, name):
+        """Return for how long calls are held, and why."""
+        with self.assertRaises(Rejected) as caught:
+            self.store.breaker(name).call(int)
+        self.assertEqual(caught.exception.cause, "held")
+        return caught.exception.retry_after, self.store.snapshot(name)["hold"]["reason"]
+
+    def test_answers_are_judged_by_status_and_headers_as_the_shared_cases_have_it(self):
+        rows = [line.split("\t") for line in CASES.read_text().splitlines() if not line.startswith("#")]
+        self.assertGreater(len(rows), 60)
+        for status, outcome, *lines in rows:
+            headers = http.client.HTTPMessage()
+            for line in lines:
+                name, _, value = line.partition(":")
+                headers.add_header(name, value.strip())
+            given = types.SimpleNamespace(status=int(status), headers=headers)
+            kind, _, time_named = outcome.partition(" ")
+            # 2026-11-22T10:00:00Z
+            with self.subTest(" | ".join([status, *lines])), unittest.mock.patch("time.time", lambda: 1_795_341_600.0):
+                held = too_many_requests(given)
+                self.assertEqual(held is not None, kind == "hold")
+                if held is not None:
+                    self.assertAlmostEqual(held, float(time_named or 0), places=6)
+                    self.assertEqual(too_many_requests(HTTPErrorOfAnswer(given)), held)
+                if kind == "failure":
+                    self.assertAlmostEqual(retry_after(given) or 0, float(time_named or 0), places=6)
+
+    def test_an_answer_or_its_exception_holds_the_calls_of_all_and_is_no_failure(self):
+        busy = answer(429, **{"Retry-After": "60"})
+        rules = {"hold": too_many_requests, "failure": lambda value: value.status_code >= 400, "max_failures": 1}
+        self.store.breaker("result", **rules).call(lambda: busy)
+        with self.assertRaises(HTTPError), self.store.breaker("error", permanent=HTTPError, **rules):
+            raise HTTPError(busy)
+        self.store.breaker("permit", **rules).acquire().report(HTTPError(busy))
+
+        @self.store.breaker("coroutine", **rules)
+        async def fetch():
+            return busy
+
+        self.assertIs(asyncio.run(fetch()), busy)
+        for name, reason in (
+            ("result", "HTTP 429"), ("error", "HTTPError: status 429"), ("permit", "HTTPError: status 429"),
+            ("coroutine", "HTTP 429")):
+            wait, why = self.held(name)
+            self.assertAlmostEqual(wait, 60, delta=2)
+            self.assertEqual(why, reason)
+            totals = self.store.snapshot(name)["totals"]
+            self.assertEqual((totals["holds"], totals["failures"]), (1, 0))
+
+    def test_the_first_two_answers_in_a_row_without_a_time_hold_nothing(self):
+        payments = self.store.breaker("payments", hold=lambda value: 0, hold_for=30)
+        for _ in range(3):
+            payments.call(int)
+        self.assertAlmostEqual(self.held("payments")[0], 30, delta=2)
+
+    def test_a_function_that_names_no_time_or_raises_holds_nothing(self):
+        for number, judge in enumerate((lambda value: None, lambda value: value.missing, lambda value: "soon")):
+            payments = self.store.breaker(f"payments {number}", hold=judge)
+            for _ in range(5):
+                payments.call(int)
+            self.assertEqual(payments.snapshot()["totals"]["successes"], 5)
+
+    def test_a_cancellation_and_what_is_ignored_hold_nothing(self):
+        payments = self.store.breaker("payments", hold=lambda value: 60, ignore=Resource)
+        for error in (Resource("down"), KeyboardInterrupt()):
+            with self.assertRaises(type(error)):
+                payments.call(raising, error)
+        self.assertEqual(payments.snapshot()["totals"]["ignored"], 2)
+        self.assertEqual(payments.call(str), "")  # judged to hold, and returned
+
+    def test_a_time_is_no_function(self):
+        with self.assertRaisesRegex(TypeError, "hold_for is a time"):
+            self.store.breaker("payments", hold=60)
+
+
+class HTTPErrorOfAnswer(Exception):
+    def __init__(self, response):
+        super().__init__("an answer that is an error")
+        self.response = response
 
 
 if __name__ == "__main__":

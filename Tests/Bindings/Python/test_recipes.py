@@ -673,6 +673,7 @@ class Clients(Recipe):
             self.assertEqual(session.get(f"{self.url}/429").status_code, 429)
             with self.assertRaises(Rejected) as caught:
                 session.get(f"{self.url}/200")
+        self.assertEqual(caught.exception.cause, "held")
         self.assertAlmostEqual(caught.exception.retry_after, 120, delta=5)
 
     @needs("httpx")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 PROGRAM = """
 from datetime import timedelta
-from shared_breaker import Breaker, Rejected, SharedStore, breaker, retry_after
+from shared_breaker import Breaker, Rejected, SharedStore, breaker, retry_after, too_many_requests
 
 payments: Breaker = breaker(
     "payments", max_failures=3, open_for=timedelta(seconds=30), failure_rate=None, ignore=KeyError)
-other = SharedStore("/tmp/x", on_store_failure="permit").breaker("other", open_for=retry_after)
+other = SharedStore("/tmp/x", on_store_failure="permit").breaker("other", open_for=retry_after, hold=too_many_requests)
 
 @payments
 def charge(order: int, *, twice: bool = False) -> str:

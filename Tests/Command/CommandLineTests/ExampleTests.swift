@@ -66,7 +66,7 @@ import Testing
     let (code, lines) = try run("url-fetch")
     #expect(code == 0, "\(lines)")
     let answers = lines.filter { $0.hasPrefix("the server answers ") }
-    let course = ["200 closed", "500 closed", "429 open", "503 open", "200 closed"]
+    let course = ["200 closed", "500 closed", "429 held", "503 open", "200 closed"]
     #expect(
       answers.map { $0.split(separator: " ") }.map { "\($0[3].dropLast()) \($0[7])" } == course)
     #expect(lines.last?.hasPrefix("5 of ") == true)

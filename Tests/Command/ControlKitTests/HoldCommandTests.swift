@@ -85,6 +85,64 @@ struct HoldCommandTests {
     #expect(bench("status", "sync", "--json").output.contains(#""failures":0"#))
   }
 
+  @Test func `an answer in a header dump is judged by its status, and its time holds calls`() {
+    let bench = CommandBench()
+    let dump = "\(bench.folder)/h.txt"
+    func run(_ answer: String, _ code: Int = 0, _ words: String...) -> Answer {
+      bench.run(
+        ["run", "api", "--max-failures", "9", "--http-headers", dump] + words
+          + ["--", "sh", "-c", "printf '\(answer)' > '\(dump)'; exit \(code)"])
+    }
+    func failures() -> String? {
+      let totals = bench("status", "api", "--json").output.split(separator: "\"totals\":").last
+      return totals?.split(separator: "\"failures\":").dropFirst().first?.split(separator: ",")
+        .first.map {
+          String($0)
+        }
+    }
+    let ok = #"HTTP/1.1 200 OK\r\n\r\n"#
+    let slowDown =
+      #"HTTP/1.1 302 Found\r\nRetry-After: 7\r\n\r\nHTTP/2 103 \r\n\r\nHTTP/2 429 \r\nretry-after: 60\r\n\r\n"#
+    #expect(run(ok) == Answer(code: 0, output: "", errors: ""))
+    let held = run(slowDown)
+    #expect(held == Answer(code: 0, output: "", errors: "cbctl: api: held for 1m (HTTP 429)\n"))
+    #expect(bench("check", "api").output == "rejected: closed, held for 1m (HTTP 429)\n")
+    #expect(run(ok).code == 75)
+    bench.advance(by: 60_000)
+    // A command that has got no answer leaves the one of the last run in the file.
+    let silent = bench("run", "api", "--http-headers", dump, "--", "sh", "-c", "exit 7")
+    #expect(silent.code == 7)
+    #expect(bench("check", "api").code == 0)
+    #expect(bench("status", "api", "--json").output.contains(#""last_error":"exit code 7""#))
+    let forgotten = bench("run", "api", "--http-headers", dump, "--", "true")
+    #expect(forgotten.code == 0)
+    #expect(
+      forgotten.errors.contains(
+        "no answer was written to '\(dump)': the exit code alone was judged"))
+    // The server works, so a code for a refused request is no failure, but one for a body that breaks off is.
+    #expect(run(#"HTTP/1.1 404 Not Found\r\n\r\n"#, 22).code == 22)
+    #expect(failures() == "1")
+    #expect(run(ok, 18).code == 18)
+    #expect(failures() == "2")
+    #expect(run(#"HTTP/1.1 500 Oops\n\n"#).code == 0)
+    #expect(failures() == "3")
+    #expect(run(#"HTTP/1.1 500 Oops\n\n"#, 22, "--ignore-exit", "22").code == 22)
+    #expect(failures() == "3")
+    #expect(
+      run(#"HTTP/1.1 403 No\r\nX-RateLimit-Remaining: 0\r\nX-RateLimit-Reset: 30\r\n\r\n"#, 22).code
+        == 22)
+    #expect(bench("check", "api").output.contains("held for 30s (HTTP 403)"))
+  }
+
+  @Test func `what is no file with an answer is not waited for`() {
+    let bench = CommandBench()
+    for path in ["/dev/null", "/dev/zero", bench.folder, "\(bench.folder)/none"] {
+      let run = bench("run", "api", "--http-headers", path, "--", "true")
+      #expect(run.code == 0)
+      #expect(run.errors.contains("no answer was written"), "\(path)")
+    }
+  }
+
   @Test func `an outcome that is reported by a token holds calls`() {
     let bench = CommandBench()
     let token = bench("acquire", "llm").output.dropLast()

@@ -148,17 +148,17 @@ int sb_begin_and_watch(Breaker *self, sb_permit *permit, uint64_t *room) {
   return code;
 }
 
-// Reads the verdict of a judge in Python: None for a success, or (outcome, text, open_for_ns).
+// Reads the verdict of a judge in Python: None for a success, or (outcome, text, time in nanoseconds).
 static int read_ending(PyObject *words, Ending *ending) {
   *ending = (Ending){SB_SUCCESS, false, SB_DETAILS_INIT, NULL};
   if (words == Py_None) return 0;
-  long long open_for = 0;
+  long long time = 0;
   Text error;
-  if (!PyArg_ParseTuple(words, "iO&L", &ending->outcome, sb_text, &error, &open_for)) return -1;
+  if (!PyArg_ParseTuple(words, "iO&L", &ending->outcome, sb_text, &error, &time)) return -1;
   ending->details.error = error.bytes;
   ending->details.error_length = error.length;
-  ending->details.open_for_ns = open_for;
-  ending->has_details = ending->details.error || open_for;
+  *sb_named_time(&ending->details, ending->outcome) = time;
+  ending->has_details = ending->details.error || time;
   ending->owner = Py_NewRef(words);
   return 0;
 }
@@ -245,13 +245,14 @@ static void finish_elsewhere(Breaker *self, sb_permit *permit, const Ending *end
   PyObject *pending = sb_raised();
   sb_permit copy = *permit;
   PyObject *object = sb_new_permit(self, &copy), *answer = NULL;
-  static const sb_details nothing = SB_DETAILS_INIT;
-  const sb_details *details = ending && ending->has_details ? &ending->details : &nothing;
+  sb_details details = SB_DETAILS_INIT;
+  if (ending && ending->has_details) details = ending->details;
+  int outcome = ending ? ending->outcome : SB_SUCCESS;
   if (object)
-    answer = PyObject_CallMethod((PyObject *)self, "_leave_elsewhere", "Oiy#LL", object,
-                                 ending ? ending->outcome : SB_SUCCESS, details->error,
-                                 (Py_ssize_t)details->error_length, (long long)details->open_for_ns,
-                                 (long long)details->elapsed_ns);
+    answer = PyObject_CallMethod((PyObject *)self, "_leave_elsewhere", "Oiy#LL", object, outcome,
+                                 details.error, (Py_ssize_t)details.error_length,
+                                 (long long)*sb_named_time(&details, outcome),
+                                 (long long)details.elapsed_ns);
   if (!answer) {
     // There are no threads at the end of a program.
     PyErr_Clear();

@@ -19,14 +19,14 @@ from . import _extension
 from ._breaker import Breaker, Permit
 from ._errors import BreakerError, InvalidName, InvalidPolicy, Rejected, StoreError
 from ._events import Event
-from ._judge import retry_after
+from ._http import retry_after, too_many_requests
 from ._shared_store import SharedStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ._judge import OpenFor, ResultRules, Rules
+    from ._judge import HoldJudge, OpenFor, ResultRules, Rules
     from ._policy import PolicyWords, Seconds
     from ._store import StoreFailure
 
@@ -43,6 +43,7 @@ __all__ = [
     "breaker",
     "default_store",
     "retry_after",
+    "too_many_requests",
 ]
 
 __version__ = _extension.version()
@@ -67,6 +68,7 @@ def breaker(
     ignore: Rules | None = None,
     permanent: Rules | None = None,
     failure: ResultRules | None = None,
+    hold: HoldJudge | None = None,
     on_store_failure: StoreFailure | None = None,
     **words: Unpack[PolicyWords],
 ) -> Breaker:
@@ -85,6 +87,7 @@ def breaker(
         ignore=ignore,
         permanent=permanent,
         failure=failure,
+        hold=hold,
         on_store_failure=on_store_failure,
         **words,
     )

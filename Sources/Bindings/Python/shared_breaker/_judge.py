@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     ResultRule = type[BaseException] | Callable[[object], object]
     ResultRules = ResultRule | Iterable[ResultRule]
     OpenFor = Callable[[object], Seconds | None]
+    HoldJudge = Callable[[object], Seconds | None]
     Ending = tuple[int, bytes | None, int]
 
     Outcome = Literal["success", "failure", "permanent_failure", "ignored", "hold"]
@@ -56,7 +57,7 @@ def named_time(number: int, open_for: Seconds | None, hold_for: Seconds | None) 
 class Judge:
     """Decides what each exception and each result means for the resource."""
 
-    __slots__ = ("_counts_lost_calls", "_failure", "_ignore", "_open_for", "_permanent")
+    __slots__ = ("_counts_lost_calls", "_failure", "_hold", "_ignore", "_open_for", "_permanent")
 
     def __init__(
         self,
@@ -65,27 +66,34 @@ class Judge:
         failure: ResultRules | None = None,
         open_for: OpenFor | None = None,
         counts_lost_calls: Callable[[], bool] | None = None,
+        hold: HoldJudge | None = None,
     ) -> None:
         """Take the rules; each is an exception type, a predicate, or an iterable of them.
 
-        ``counts_lost_calls`` says whether a call whose process is ended is a failure.
+        ``counts_lost_calls`` says whether a call whose process is ended is a failure. ``hold`` returns the seconds
+        for which an exception or a result asks to leave the resource alone.
         """
+        if hold is not None and not callable(hold):
+            raise TypeError(f"hold is a function that returns seconds or None, not {hold!r}: hold_for is a time")
         self._ignore = _Matcher(ignore)
         self._permanent = _Matcher(permanent)
         self._failure = _Matcher(failure)
         self._open_for = open_for
         self._counts_lost_calls = counts_lost_calls
+        self._hold = hold
 
     @property
     def judges_results(self) -> bool:
         """Whether results have to be judged."""
-        return bool(self._failure.predicates)
+        return self._hold is not None or bool(self._failure.predicates)
 
     def error(self, error: BaseException) -> Ending:
         """Judge an exception."""
         is_cancellation = isinstance(error, cancellation_types())
         if self._ignore(error, is_cancellation):
             return _IGNORED
+        if not is_cancellation and (held := self._held(error)):
+            return held
         if why := self._permanent(error, is_cancellation):
             return PERMANENT_FAILURE, _words(why) or describe(error), 0
         is_failure = self._failure(error, is_cancellation)
@@ -99,6 +107,8 @@ class Judge:
 
     def result(self, result: object) -> Ending | None:
         """Judge a result; return None for a success."""
+        if held := self._held(result):
+            return held
         if why := self._failure(result):
             return FAILURE, _words(why) or describe_result(result), self._time(result)
         return None
@@ -115,16 +125,28 @@ class Judge:
             and is_of_signal(error)
             and self._counts_lost_calls())
 
+    def _held(self, value: object) -> Ending | None:
+        """Return the hold that an exception or a result asks for."""
+        time = _asked(self._hold, value)
+        if time is None:
+            return None
+        return HOLD, describe(value) if isinstance(value, BaseException) else describe_result(value), time
+
     def _time(self, value: object) -> int:
-        if self._open_for is None:
-            return 0
-        try:
-            time = self._open_for(value)
-            return 0 if time is None else nanoseconds(time)
-        except Exception as raised:  # a function that fails, or names no time, is skipped
-            if is_of_signal(raised):
-                raise
-            return 0
+        return _asked(self._open_for, value) or 0
+
+
+def _asked(judge: OpenFor | None, value: object) -> int | None:
+    """Return the nanoseconds that a function has read from an exception or a result; None if it names no time."""
+    if judge is None:
+        return None
+    try:
+        time = judge(value)
+        return None if time is None else nanoseconds(time)
+    except Exception as raised:  # a function that fails is skipped
+        if is_of_signal(raised):
+            raise
+        return None
 
 
 class _Matcher:
@@ -212,7 +234,7 @@ def describe_result(result: object) -> bytes:
     """Return the words for a result that is a failure: of an answer of HTTP, its status and its host."""
     text = None
     try:
-        status = _status_of(result)
+        status = status_of(result)
         if status is not None:
             host = _host_of(result)
             text = f"HTTP {status} from {host}" if host else f"HTTP {status}"
@@ -222,7 +244,8 @@ def describe_result(result: object) -> bytes:
     return (text or f"a result of type {type(result).__name__}")[:2_000].encode(errors="replace")
 
 
-def _status_of(result: object) -> int | None:
+def status_of(result: object) -> int | None:
+    """Return the status of an answer of HTTP."""
     for name in ("status_code", "status"):
         status = getattr(result, name, None)
         if isinstance(status, int) and not isinstance(status, bool) and 100 <= status <= 999:
@@ -238,34 +261,5 @@ def _host_of(result: object) -> str | None:
         return urlsplit(str(getattr(result, "url", ""))).hostname
     except Exception as raised:
         if is_of_signal(raised):
-            raise
-        return None
-
-
-def retry_after(value: object) -> float | None:
-    """Return the seconds that an HTTP answer asks to wait for in its ``Retry-After`` header.
-
-    Pass it as ``open_for=``. It understands the answers of requests, httpx, aiohttp, urllib and others that have
-    ``headers``, and exceptions that have such a ``response``.
-    """
-    for source in (value, getattr(value, "response", None)):
-        get = getattr(getattr(source, "headers", None), "get", None)
-        text = get("Retry-After") if callable(get) else None
-        if isinstance(text, str):
-            return _seconds(text.strip())
-    return None
-
-
-def _seconds(text: str) -> float | None:
-    if text.isdecimal() and text.isascii():
-        return float(text[:12])
-    import time
-    from email.utils import mktime_tz, parsedate_tz
-
-    date = parsedate_tz(text)
-    try:
-        return None if date is None else max(0.0, mktime_tz(date) - time.time())
-    except (OverflowError, ValueError) as error:  # a date that does not exist
-        if is_of_signal(error):
             raise
         return None

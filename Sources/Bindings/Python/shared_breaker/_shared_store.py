@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ._judge import OpenFor, ResultRules, Rules
+    from ._judge import HoldJudge, OpenFor, ResultRules, Rules
     from ._policy import PolicyWords, Seconds
     from ._store import StoreFailure
 
@@ -37,6 +37,7 @@ class SharedStore(FollowedStore):
         ignore: Rules | None = None,
         permanent: Rules | None = None,
         failure: ResultRules | None = None,
+        hold: HoldJudge | None = None,
         on_store_failure: StoreFailure | None = None,
         **words: Unpack[PolicyWords],
     ) -> Breaker:
@@ -59,7 +60,10 @@ class SharedStore(FollowedStore):
           a predicate judges exceptions and results. One that raises is skipped. If it returns text, that is
           what the history says of the failure.
         - ``open_for``: a time, or a function that reads the time from what failed (an exception or a
-          result), such as ``retry_after``; None means the time of the policy.
+          result), such as ``retry_after``; None means the time of the policy;
+        - ``hold``: a function that returns the seconds for which an exception or a result asks to leave the resource
+          alone, such as ``too_many_requests``: 0 if it asks and names no time, None if it does not ask. It is asked
+          before ``permanent`` and ``failure``.
         """
         name_of(name)
         keywords: dict[str, object] = {**words}
@@ -69,7 +73,7 @@ class SharedStore(FollowedStore):
         time_of = open_for if reads_time else None
         judge = Judge(
             ignore, permanent, failure, time_of,  # type: ignore[arg-type]
-            lambda: self._counts_lost_calls(name))
+            lambda: self._counts_lost_calls(name), hold)
         action = 0 if on_store_failure is None else failure_number(on_store_failure)
         breaker = Breaker(self, name, policy_words(policy, keywords), action, judge)
         self._add(breaker)

@@ -24,6 +24,10 @@ extension CommandSpec {
         name: "hold-exit", kind: .heldCodes, isRepeatable: true,
         summary: "exit codes that ask to be left alone, for D if you know how long, such as 29=10s"),
       OptionSpec(
+        name: "http-headers", kind: .path,
+        summary:
+          "judge the last HTTP answer in this file, where curl -D writes it"),
+      OptionSpec(
         name: "fallback", kind: .shellLine,
         summary: "a command line for /bin/sh, run if the call is rejected or fails"),
       OptionSpec(
@@ -49,6 +53,12 @@ extension CommandSpec {
         + "failure, and the calls of every process are held for that time. Without a time, the "
         + "first two such codes in a row hold nothing, and further ones do for the policy's hold-for, "
         + "which doubles each time.",
+      "With --http-headers, the status of the answer is judged where no option names the exit code: 429 "
+        + "holds the calls of every process until the time that the answer names, and so does 403 if it "
+        + "names one. 408 and most statuses from 500 on are failures, and a Retry-After opens the breaker for its "
+        + "time. Every other answer from 400 on is a success, because the server works. After one below 400, "
+        + "and without an answer, the exit code is judged. An answer that was in the file before does not "
+        + "count.",
       "Only a failure is retried, and only while the breaker permits calls. Each attempt is a call "
         + "of its own with the whole --timeout, and reads what is left of standard input. A "
         + "permanent or ignored exit code ends the attempts, and so does a signal that tells cbctl "
@@ -83,6 +93,9 @@ extension CommandSpec {
         "cbctl run rates --retries 3 --fallback 'cat rates.old' -- ./fetch-rates",
         "make up to 4 attempts, then use the old rates"),
       Example(
+        "cbctl run api --http-headers h -- curl -sS -D h https://api.example/items",
+        "hold all calls for as long as the server asks for with 429"),
+      Example(
         "cbctl run mirror --preset scheduled-job --timeout 5m -- ./update-mirror",
         "run a job from cron"),
     ],
@@ -105,6 +118,7 @@ extension CommandSpec {
     command.ignoredCodes = parsed.codes("ignore-exit")
     command.permanentCodes = parsed.codes("permanent-exit")
     command.heldCodes = parsed.heldCodes("hold-exit")
+    command.headerFile = parsed.text("http-headers")
     command.fallback = parsed.text("fallback")
     return try command.run()
   }

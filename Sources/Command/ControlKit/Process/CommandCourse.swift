@@ -71,10 +71,14 @@ struct CommandJudgement: Sendable, Hashable {
 extension CommandCourse {
   /// Judges the exit code: 0 is a success, a listed one is ignored, permanent or asks to be left alone, others are
   /// failures.
+  ///
+  /// An answer of HTTP is judged instead of a code that is not listed. If it is a failure or asks to be left alone, that
+  /// is so whatever the code is. A code other than 0 after an answer below 400 is a failure: the transfer broke off.
   func judged(
-    ignoring ignored: Set<Int32>, permanent: Set<Int32>, holding held: [Int32: Duration?] = [:]
+    ignoring ignored: Set<Int32>, permanent: Set<Int32>, holding held: [Int32: Duration?] = [:],
+    answer: HTTPAnswer? = nil
   ) -> CommandJudgement {
-    var judgement = judgement(outcome(ignored, permanent, held))
+    var judgement = judgement(outcome(ignored, permanent, held, answer))
     judgement.isLast = wasStopped
     return judgement
   }
@@ -102,21 +106,27 @@ extension CommandCourse {
   private var quotedProgram: String { VisibleText.quoted(program) }
 
   private func outcome(
-    _ ignored: Set<Int32>, _ permanent: Set<Int32>, _ held: [Int32: Duration?]
+    _ ignored: Set<Int32>, _ permanent: Set<Int32>, _ held: [Int32: Duration?],
+    _ answer: HTTPAnswer?
   ) -> CallOutcome {
     if let overrun {
       return .failure(error: "timed out after \(DurationText.format(overrun))")
     }
     switch end {
     case .notStarted: return .ignored
-    case .exited(0): return .success
     case .exited(let code):
-      // The exit code of a command that was told to stop tells nothing about the resource.
-      if wasStopped || ignored.contains(code) { return .ignored }
       let error = "exit code \(code)"
-      if let time = held[code] { return .hold(for: time, reason: error) }
-      return permanent.contains(code)
-        ? .permanentFailure(error: error) : .failure(error: error)
+      if code != 0 {
+        // The exit code of a command that was told to stop tells nothing about the resource.
+        if wasStopped || ignored.contains(code) { return .ignored }
+        if let time = held[code] { return .hold(for: time, reason: error) }
+        if permanent.contains(code) { return .permanentFailure(error: error) }
+      }
+      if let answer {
+        let outcome = CallOutcome.http(status: answer.status, headers: answer.headers)
+        if outcome != .success || answer.status >= 400 { return outcome }
+      }
+      return code == 0 ? .success : .failure(error: error)
     case .killed(let signal):
       return wasStopped ? .ignored : .failure(error: "killed by signal \(signal)")
     }

@@ -12,6 +12,9 @@ struct GuardedCommand {
 
   /// Codes by which the resource asks to be left alone, with the time if it is known.
   var heldCodes: [Int32: Duration?] = [:]
+
+  /// The file into which the command writes the headers of HTTP answers.
+  var headerFile: String?
   var retry = RetryPolicy.never
 
   /// The shell command that replaces a call that was rejected or has failed.
@@ -62,6 +65,7 @@ struct GuardedCommand {
   private func attempt(_ permit: consuming Permit) -> CommandJudgement {
     let isUnguarded = context.warnIfUnguarded(breaker, "the command runs without its breaker")
     if !isUnguarded { context.warnIfUnlimited(breaker) }
+    let dump = headerFile.map { HeaderDump(path: $0) }
     let course = self.course(
       of: commandLine, timeout: timeout, environment: permit.environment,
       interval: permit.kind == .probe ? renewalInterval : nil
@@ -69,8 +73,14 @@ struct GuardedCommand {
       // If the store is what fails, the next renewal may succeed.
       (try? permit.renew()) == false ? nil : renewalInterval
     }
+    let answer = dump?.answer()
     let judgement = course.judged(
-      ignoring: ignoredCodes, permanent: permanentCodes, holding: heldCodes)
+      ignoring: ignoredCodes, permanent: permanentCodes, holding: heldCodes, answer: answer)
+    if let headerFile, answer == nil, course.end == .exited(0) {
+      say(
+        "no answer was written to \(VisibleText.quoted(headerFile)): the exit code alone was judged: "
+          + "give the command the same file, as in 'curl -D FILE'")
+    }
     let verdict =
       switch judgement.outcome {
       case .success: permit.succeed(elapsed: course.elapsed)
@@ -83,6 +93,9 @@ struct GuardedCommand {
       verdict == .refused
     {
       context.note(ControlError.refused(breaker.name).description)
+    }
+    if case .hold = judgement.outcome, let words = HoldWords.standing(breaker.snapshot()) {
+      say(words)
     }
     return judgement
   }

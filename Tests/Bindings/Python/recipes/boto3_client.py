@@ -6,14 +6,22 @@ from shared_breaker import breaker
 
 
 def is_outage(error):
-    """Whether the service gave no answer, or asks for fewer requests, or has failed itself."""
+    """Whether the service gave no answer, or has failed itself."""
     if isinstance(error, ClientError):
-        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-        return status == 429 or status >= 500
+        return error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500
     return isinstance(error, (ConnectionError, HTTPClientError))
 
 
-storage = breaker("s3", max_failures=3, open_for=30, failure=is_outage)
+def asks_for_fewer(error):
+    """Return 0, which names no time, if the service asks for fewer requests: it is well, so that is no failure."""
+    if isinstance(error, ClientError):
+        is_throttled = error.response["Error"]["Code"] in ("SlowDown", "Throttling", "ThrottlingException")
+        if is_throttled or error.response["ResponseMetadata"]["HTTPStatusCode"] == 429:
+            return 0
+    return None
+
+
+storage = breaker("s3", max_failures=3, open_for=30, failure=is_outage, hold=asks_for_fewer)
 # A call that fails has failed after all its attempts, so leave few of them to the client.
 s3 = boto3.client("s3", config=Config(
     connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 2}))

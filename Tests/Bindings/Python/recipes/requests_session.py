@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 import requests
 from requests.adapters import HTTPAdapter
 
-from shared_breaker import breaker, retry_after
+from shared_breaker import breaker, retry_after, too_many_requests
 
 
 @functools.cache
@@ -12,7 +12,9 @@ def breaker_of(host):
     return breaker(
         # As long as the Retry-After header says, but never longer than ten minutes.
         f"http/{host}", max_failures=5, open_for=retry_after, open_max=600,
-        failure=lambda answer: answer.status_code == 429 or answer.status_code >= 500)
+        failure=lambda answer: answer.status_code >= 500,
+        # An answer 429 is no failure: it holds the calls of all processes for as long as it says.
+        hold=too_many_requests)
 
 
 class BreakerAdapter(HTTPAdapter):

@@ -70,7 +70,7 @@ import Testing
   }
 
   @Test func `a job acts on what a reported value says about the resource`() throws {
-    let answers = [CallOutcome.http(status: 200), .ignored, .http(status: 429, retryAfter: "90")]
+    let answers = [CallOutcome.http(status: 200), .ignored, .http(status: 503, retryAfter: "90")]
     let job = try bench.job(retry: .fixed(attempts: 9, delay: .zero)) {
       $0.report(answers[bench.events.entries.count { $0.hasPrefix("work") } - 1])
     }
