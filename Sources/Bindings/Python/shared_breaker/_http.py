@@ -1,4 +1,4 @@
-"""What an HTTP answer asks of its clients: the time until which they leave the server alone."""
+"""HTTP answers that ask to be left alone, and the time that their headers name."""
 
 from __future__ import annotations
 
