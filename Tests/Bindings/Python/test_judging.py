@@ -335,6 +335,7 @@ class Holds(StoreTestCase):
                 if held is not None:
                     self.assertAlmostEqual(held, float(time_named or 0), places=6)
                     self.assertEqual(too_many_requests(HTTPErrorOfAnswer(given)), held)
+                    self.assertEqual(too_many_requests(HTTPErrorOfAnswer(given, status_code=given.status)), held)
                 if kind == "failure":
                     self.assertAlmostEqual(retry_after(given) or 0, float(time_named or 0), places=6)
 
@@ -387,9 +388,12 @@ class Holds(StoreTestCase):
 
 
 class HTTPErrorOfAnswer(Exception):
-    def __init__(self, response):
+    """An exception that has its answer, as those of requests do, and perhaps its status too, as those of SDKs do."""
+
+    def __init__(self, response, **attributes):
         super().__init__("an answer that is an error")
         self.response = response
+        self.__dict__.update(attributes)
 
 
 if __name__ == "__main__":

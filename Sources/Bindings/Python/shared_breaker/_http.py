@@ -47,15 +47,15 @@ def too_many_requests(value: object) -> float | None:
     (``x-ratelimit-*``, ``x-rate-limit-*``, ``anthropic-ratelimit-*``, ``ratelimit-*``, ``RateLimit``). It understands
     what ``retry_after`` understands.
     """
-    for source in _sources(value):
-        status = status_of(source)
-        if status in (403, 429):
-            times = _Times(source)
-            wait = times.asked()
-            if wait is None:
-                wait = times.reset()
-            return wait or (0.0 if status == 429 else None)
-    return None
+    sources = list(_sources(value))
+    # An exception may have the status, and its response the headers.
+    status = next((status for status in map(status_of, sources) if status is not None), None)
+    if status not in (403, 429):
+        return None
+    times = [_Times(source) for source in sources]
+    waits = [time.asked() for time in times] + [time.reset() for time in times]
+    wait = next((wait for wait in waits if wait is not None), None)
+    return wait or (0.0 if status == 429 else None)
 
 
 def _sources(value: object) -> Iterator[object]:
