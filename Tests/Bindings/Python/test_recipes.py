@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 import unittest
 from pathlib import Path
 
@@ -719,6 +720,44 @@ class Clients(Recipe):
         answers, wait = asyncio.run(main())
         self.assertEqual(answers, [200, 404, 429] + [500] * 5)
         self.assertAlmostEqual(wait, 120, delta=5)
+
+    def test_a_key_that_an_sdk_uses_is_held_for_all_and_has_not_failed(self):
+        class APIStatusError(Exception):
+            def __init__(self, status, **headers):
+                super().__init__(f"Error code: {status}")
+                self.status_code = status
+                self.response = types.SimpleNamespace(status_code=status, headers=headers)
+
+        answers = []
+
+        class Client:
+            def __init__(self, **options):
+                self.responses = self
+
+            def create(self, model, input):
+                answer = answers.pop(0)
+                if isinstance(answer, Exception):
+                    raise answer
+                return types.SimpleNamespace(output_text=answer)
+
+        sdk = types.ModuleType("openai")
+        sdk.APIStatusError, sdk.OpenAI = APIStatusError, Client
+        sdk.APIConnectionError = type("APIConnectionError", (Exception,), {})
+        before = sys.modules.get("openai")
+        sys.modules["openai"] = sdk
+        self.addCleanup(lambda: sys.modules.pop("openai") if before is None else sys.modules.update(openai=before))
+        recipe = self.load("one_key")
+        answers += ["yes", APIStatusError(400), sdk.APIConnectionError(), APIStatusError(429, **{"retry-after": "60"})]
+        self.assertEqual(recipe.ask("?"), "yes")
+        for error in (APIStatusError, sdk.APIConnectionError, APIStatusError):
+            self.assertRaises(error, recipe.ask, "?")
+        with self.assertRaises(Rejected) as caught:
+            recipe.ask("?")
+        self.assertEqual(caught.exception.cause, "held")
+        self.assertAlmostEqual(caught.exception.retry_after, 60, delta=2)
+        totals = self.totals("openai/prod-key")
+        counted = [totals[key] for key in ("successes", "failures", "holds", "held")]
+        self.assertEqual(counted, [1, 1, 1, 1])
 
     @needs("boto3")
     def test_calls_of_boto3_fail_with_their_service_only(self):
