@@ -134,6 +134,20 @@ struct HoldCommandTests {
     #expect(bench("check", "api").output.contains("held for 30s (HTTP 403)"))
   }
 
+  @Test(arguments: [(0, nil), (29, "instead\n")])
+  func `a fallback runs where a resource that asks to be left alone gave nothing`(
+    code: Int, written: String?
+  ) {
+    let bench = CommandBench()
+    let (dump, file) = ("\(bench.folder)/h", "\(bench.folder)/fallback")
+    let run = bench(
+      "run", "sync", "--retries", "3", "--fallback", "echo instead > '\(file)'", "--http-headers",
+      dump,
+      "--", "sh", "-c", #"printf 'HTTP/1.1 429 No\n\n' > '\#(dump)'; exit \#(code)"#)
+    #expect(run == Answer(code: 0, output: "", errors: ""))
+    #expect(Golden.read(file) == written)
+  }
+
   @Test func `what is no file with an answer is not waited for`() {
     let bench = CommandBench()
     for path in ["/dev/null", "/dev/zero", bench.folder, "\(bench.folder)/none"] {

@@ -65,7 +65,7 @@ extension CommandSpec {
         + "to stop. If the policy's reporters is above 1, a permanent exit code opens the breaker "
         + "only once that many runs have failed since the last success.",
       "--fallback runs instead of a rejected call, and after a call whose last attempt has "
-        + "failed. cbctl exits with its code, and the breaker does not count it. No fallback "
+        + "failed, or asks to be left alone and has a code other than 0. cbctl exits with its code, and the breaker does not count it. No fallback "
         + "runs once cbctl has been told to stop.",
       "--timeout sends TERM, and KILL 5 seconds later. cbctl passes on every signal that would end "
         + "it, except KILL and the signals of a program's own faults. Without a terminal, as in "

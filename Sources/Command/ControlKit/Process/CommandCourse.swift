@@ -66,6 +66,13 @@ struct CommandJudgement: Sendable, Hashable {
 
   /// Whether no retry and no fallback may follow, because this process was told to stop.
   var isLast = false
+
+  /// Whether the command has not done what its caller wanted, which a fallback then does.
+  ///
+  /// A resource that asks to be left alone has not failed, but unless the command ended with 0, it gave nothing either.
+  var lacksResult: Bool {
+    if case .hold = outcome { ending != .code(0) } else { outcome.isFailure }
+  }
 }
 
 extension CommandCourse {

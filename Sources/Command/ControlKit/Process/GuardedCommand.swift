@@ -139,9 +139,7 @@ struct GuardedCommand {
 extension GuardedCommand {
   private func end(_ judgement: CommandJudgement) -> Ending {
     if let complaint = judgement.complaint { context.complain(complaint) }
-    guard let fallback, judgement.outcome.isFailure, !judgement.isLast else {
-      return judgement.ending
-    }
+    guard let fallback, judgement.lacksResult, !judgement.isLast else { return judgement.ending }
     return run(fallback)
   }
 
