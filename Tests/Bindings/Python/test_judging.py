@@ -367,6 +367,29 @@ class Holds(StoreTestCase):
             payments.call(int)
         self.assertAlmostEqual(self.held("payments")[0], 30, delta=2)
 
+    def test_a_predicate_says_that_an_answer_asks_and_names_no_time(self):
+        payments = self.store.breaker("payments", hold=lambda value: value == 429, hold_for=30)
+        for _ in range(5):
+            payments.call(lambda: 200)
+        for _ in range(3):
+            payments.call(lambda: 429)
+        self.assertAlmostEqual(self.held("payments")[0], 30, delta=2)
+        self.assertEqual(payments.snapshot()["totals"]["successes"], 5)
+
+    def test_objects_that_only_resemble_answers_name_no_time(self):
+        class Failing:
+            status_code = 429
+
+            @property
+            def response(self):
+                raise RuntimeError
+
+        for value in (
+            unittest.mock.Mock(status_code=429), types.SimpleNamespace(status=429, headers=dict),
+            types.SimpleNamespace(http_status=429), Failing()):
+            self.assertEqual(too_many_requests(value), 0)
+            self.assertIsNone(retry_after(value))
+
     def test_a_function_that_names_no_time_or_raises_holds_nothing(self):
         for number, judge in enumerate((lambda value: None, lambda value: value.missing, lambda value: "soon")):
             payments = self.store.breaker(f"payments {number}", hold=judge)

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import unittest
 import unittest.mock
 from pathlib import Path
@@ -140,6 +141,24 @@ class Prometheus(MetricsTestCase):
         self.assertIsNone(registry.get_sample_value("shared_breaker_limit_units", payments))
         self.assertIsNone(registry.get_sample_value("shared_breaker_busy_rejections_total", payments))
 
+    def test_a_breaker_whose_calls_were_held_has_samples_of_holds(self):
+        self.payments.call(int)
+        registry = self.registry()
+
+        def of(metric):
+            return registry.get_sample_value(f"shared_breaker_{metric}", {"name": "payments"})
+
+        self.assertIsNone(of("hold_seconds"))
+        self.assertIsNone(of("holds_total"))
+        before = time.time()
+        self.payments.acquire().report("hold", hold_for=600)
+        self.assertRaises(Rejected, self.payments.call, int)
+        self.assertAlmostEqual(of("hold_seconds"), 600, delta=60)
+        self.assertAlmostEqual(of("hold_since_timestamp_seconds"), before, delta=60)
+        self.assertEqual((of("holds_total"), of("held_rejections_total"), of("rejections_total")), (1, 1, 0))
+        self.payments.end_hold()
+        self.assertEqual((of("hold_seconds"), of("hold_since_timestamp_seconds")), (0, None))
+
     def test_the_seconds_in_a_state_never_go_back(self):
         from shared_breaker import _metrics
 
@@ -180,6 +199,7 @@ class Prometheus(MetricsTestCase):
 
     def test_the_alerts_use_only_metrics_that_there_are(self):
         self.payments.force("observe", 60)
+        self.payments.hold(60)
         self.store.breaker("gpu", max_concurrent=2).call(int)
         ours = {sample.name for family in self.registry().collect() for sample in family.samples}
         asked = set(re.findall(r"shared_breaker_[a-z_]+", ALERTS.read_text()))

@@ -176,4 +176,21 @@ struct CommandCourseTests {
     #expect(judgement.outcome == .failure(error: "timed out after 1s"))
     #expect(judgement.isLast)
   }
+
+  @Test func `an answer that asks to be left alone counts more than how the command has ended`()
+    throws
+  {
+    let answer = try #require(HTTPAnswer(last: Array("HTTP/2 429 \r\nretry-after: 7\r\n\r\n".utf8)))
+    let hold = CallOutcome.hold(for: .seconds(7), reason: "HTTP 429")
+    let late = CommandCourse(
+      program: "x", end: .killed(signal: SIGTERM), elapsed: .zero, overrun: .seconds(1))
+    #expect(late.judged(ignoring: [], permanent: [], answer: answer).outcome == hold)
+    #expect(late.judged(ignoring: [], permanent: [], answer: answer).ending == .exit(.timedOut))
+    #expect(late.judged(ignoring: [], permanent: []).outcome.isFailure)
+    var stopped = CommandCourse(program: "x", end: .exited(143), elapsed: .zero, wasStopped: true)
+    #expect(stopped.judged(ignoring: [], permanent: [], answer: answer).outcome == hold)
+    #expect(stopped.judged(ignoring: [], permanent: []).outcome == .ignored)
+    stopped.wasStopped = false
+    #expect(stopped.judged(ignoring: [143], permanent: [], answer: answer).outcome == .ignored)
+  }
 }

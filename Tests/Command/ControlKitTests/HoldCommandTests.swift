@@ -134,6 +134,28 @@ struct HoldCommandTests {
     #expect(bench("check", "api").output.contains("held for 30s (HTTP 403)"))
   }
 
+  @Test func `a time that a server has named counts though the command was killed`() {
+    let bench = CommandBench()
+    let dump = "\(bench.folder)/h"
+    let run = bench(
+      "run", "api", "--max-failures", "1", "--retries", "3", "--http-headers", dump, "--", "sh",
+      "-c",
+      #"printf 'HTTP/1.1 429 No\nRetry-After: 60\n\nHTTP\nRetry-After: 90\n' > '\#(dump)'; kill -KILL $$"#
+    )
+    #expect(run.code != 0)
+    #expect(run.errors == "cbctl: api: held for 1m (HTTP 429)\n")
+    #expect(bench("check", "api").output == "rejected: closed, held for 1m (HTTP 429)\n")
+  }
+
+  @Test func `a proxy's refusal says nothing of the server`() {
+    let bench = CommandBench()
+    let dump = "\(bench.folder)/h"
+    _ = bench(
+      "run", "api", "--http-headers", dump, "--",
+      "sh", "-c", #"printf 'HTTP/1.1 407 Proxy Authentication Required\n\n' > '\#(dump)'; exit 56"#)
+    #expect(bench("status", "api", "--json").output.contains(#""last_error":"exit code 56""#))
+  }
+
   @Test(arguments: [(0, nil), (29, "instead\n")])
   func `a fallback runs where a resource that asks to be left alone gave nothing`(
     code: Int, written: String?

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ._judge import status_of
+from ._signals import is_of_signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
 _DAY = 86_400
 _LONGEST = 365 * _DAY
@@ -23,7 +25,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _INTERNET_DATE = (
     rf"(?P<year>[0-9]{{4}})-(?P<month>[0-9]{{2}})-(?P<day>[0-9]{{2}})[Tt]{_TIME}(?P<fraction>\.[0-9]+)?"
     r"(?:[Zz]|(?P<sign>[+-])(?P<hours>[01][0-9]|2[0-3]):(?P<minutes>[0-5][0-9]))")
-_RESET = r"((?:x-ratelimit|x-rate-limit|anthropic-ratelimit|ratelimit)(?:-.*)?-)reset(-.*)?"
+_PREFIXES = ("x-ratelimit-", "x-rate-limit-", "anthropic-ratelimit-", "ratelimit-")
 
 
 def retry_after(value: object) -> float | None:
@@ -61,7 +63,12 @@ def too_many_requests(value: object) -> float | None:
 def _sources(value: object) -> Iterator[object]:
     """Return an answer, also of an exception that has one."""
     yield value
-    response = getattr(value, "response", None)
+    try:
+        response = getattr(value, "response", None)
+    except Exception as raised:  # an attribute that fails
+        if is_of_signal(raised):
+            raise
+        return
     if response is not None:
         yield response
 
@@ -75,14 +82,18 @@ class _Times:
         import time
 
         self._values: dict[str, str] = {}
-        items = getattr(getattr(answer, "headers", None), "items", None)
-        for name, value in items() if callable(items) else ():
-            if isinstance(name, str) and isinstance(value, str):
-                name = name.lower()
-                # Several headers with one name are one, as RFC 9110 has it.
-                self._values[name] = f"{self._values[name]}, {value}" if name in self._values else value
+        try:
+            items = getattr(getattr(answer, "headers", None), "items", None)
+            for name, value in items() if callable(items) else ():
+                if isinstance(name, str) and isinstance(value, str):
+                    name = name.lower()
+                    # Several headers with one name are one, as RFC 9110 has it.
+                    self._values[name] = f"{self._values[name]}, {value}" if name in self._values else value
+        except Exception as raised:  # what looks like headers, and is not: the status still counts
+            if is_of_signal(raised):
+                raise
         self._now = time.time()
-        date = _date(" ".join(self._values.get("date", "").split()), self._now)
+        date = _http_date(_words(self._values.get("date", "")), self._now)
         if date is not None:
             self._now = date
 
@@ -95,13 +106,14 @@ class _Times:
 
     def reset(self) -> float | None:
         """Return the longest time after which something is left again of which nothing is left."""
-        import re
-
         waits = list(self._fields())
         for name, value in self._values.items():
-            parts = re.fullmatch(_RESET, name)
-            if parts and _number(self._values.get(f"{parts[1]}remaining{parts[2] or ''}", "")) == 0:
-                waits.append(self._wait(value))
+            prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), None)
+            parts = name[len(prefix):].split("-") if prefix else []
+            if prefix and "reset" in parts:
+                parts[parts.index("reset")] = "remaining"
+                if _number(self._values.get(prefix + "-".join(parts), "")) == 0:
+                    waits.append(self._wait(value))
         return max((wait for wait in waits if wait is not None), default=None)
 
     def _fields(self) -> Iterator[float | None]:
@@ -111,19 +123,21 @@ class _Times:
         # A name between quotes may hold any sign.
         for field in re.sub(r'"[^"]*("|$)', "", self._values.get("ratelimit", "")).split(","):
             pairs = [parameter.strip(" \t").partition("=") for parameter in field.split(";")]
-            of = {name: value for name, _, value in reversed(pairs)}
+            of = {name: value for name, sign, value in reversed(pairs) if sign}
             if _number(of.get("r", "")) == 0:
                 yield self._wait(of.get("t", ""))
 
     def _wait(self, text: str) -> float | None:
         """Read seconds, a duration with units, seconds or milliseconds since 1970, or a date."""
-        text = " ".join(word for word in text.replace("\t", " ").split(" ") if word)
+        text = _words(text)
         wait = None
         number = _number(text)
         if number is None:
             date = None
             if (wait := _duration(text)) is None:
-                date = _date(text, self._now)
+                date = _http_date(text, self._now)
+                if date is None:
+                    date = _internet_date(text)
         else:
             whole = int(number)
             date = None
@@ -136,6 +150,11 @@ class _Times:
         if date is not None:
             wait = max(0.0, date - self._now)
         return None if wait is None or wait > _LONGEST else wait
+
+
+def _words(text: str) -> str:
+    """Return a text with single blanks between its words."""
+    return " ".join(word for word in text.replace("\t", " ").split(" ") if word)
 
 
 def _number(text: str) -> float | None:
@@ -155,34 +174,48 @@ def _duration(text: str) -> float | None:
     return sum(float(number) * _UNITS[unit] for number, unit in re.findall(rf"({_NUMBER})({unit})", text))
 
 
-def _date(text: str, now: float) -> float | None:
-    """Read a date in one of the forms of RFC 9110, or in that of RFC 3339."""
+def _http_date(text: str, now: float) -> float | None:
+    """Read a date in one of the forms of RFC 9110."""
     import re
-    from calendar import timegm
-    from datetime import datetime
+    import time
 
-    found = next(filter(None, (re.fullmatch(form, text) for form in (*_DATES, _INTERNET_DATE))), None)
-    if found is None:
+    found = next(filter(None, (re.fullmatch(form, text) for form in _DATES)), None)
+    if found is None or found["month"] not in _MONTHS:
         return None
-    part = found.groupdict()
-    year, second = int(part["year"]), int(part["second"])
-    month = _MONTHS.index(part["month"]) + 1 if part["month"] in _MONTHS else part["month"]
-    if len(part["year"]) == 2:
-        import time
-
+    year = int(found["year"])
+    if len(found["year"]) == 2:
         # Two digits that would be more than 50 years ahead are of the century before.
         current = time.gmtime(now).tm_year
         year += current - current % 100
         year -= 100 if year > current + 50 else 0
-    # A leap second is the next minute's first one; RFC 3339 as services write it has none.
-    leap = second == 60 and "fraction" not in part
+    # A leap second is the next minute's first one.
+    leap = found["second"] == "60"
+    return _since_1970(
+        year, _MONTHS.index(found["month"]) + 1, found["day"], found["hour"], found["minute"],
+        59 if leap else found["second"], float(leap))
+
+
+def _internet_date(text: str) -> float | None:
+    """Read a date in the form of RFC 3339."""
+    import re
+
+    found = re.fullmatch(_INTERNET_DATE, text)
+    if found is None:
+        return None
+    offset = 0
+    if found["sign"]:
+        offset = (int(found["hours"]) * 60 + int(found["minutes"])) * (60 if found["sign"] == "+" else -60)
+    return _since_1970(
+        *found.group("year", "month", "day", "hour", "minute", "second"), float(found["fraction"] or 0) - offset)
+
+
+def _since_1970(*parts: Any) -> float | None:
+    """Return the seconds since 1970 of a year, month, day, hour, minute and second, and what is to be added."""
+    from calendar import timegm
+    from datetime import datetime
+
+    year, month, day, hour, minute, second = map(int, parts[:6])
     try:
-        when = datetime(
-            year, int(month), int(part["day"]), int(part["hour"]), int(part["minute"]), 59 if leap else second)
+        return timegm(datetime(year, month, day, hour, minute, second).timetuple()) + float(parts[6])
     except ValueError:  # a date that does not exist
         return None
-    time_of_date = timegm(when.timetuple()) + leap + float(part.get("fraction") or 0)
-    if part.get("sign"):
-        offset = int(part["hours"]) * 3_600 + int(part["minutes"]) * 60
-        time_of_date -= offset if part["sign"] == "+" else -offset
-    return time_of_date

@@ -142,6 +142,8 @@ def _asked(judge: OpenFor | None, value: object) -> int | None:
         return None
     try:
         time = judge(value)
+        if isinstance(time, bool):  # of a predicate, which names no time
+            return 0 if time else None
         return None if time is None else nanoseconds(time)
     except Exception as raised:  # a function that fails is skipped
         if is_of_signal(raised):
@@ -246,7 +248,7 @@ def describe_result(result: object) -> bytes:
 
 def status_of(result: object) -> int | None:
     """Return the status of an answer of HTTP."""
-    for name in ("status_code", "status"):
+    for name in ("status_code", "status", "http_status"):
         status = getattr(result, name, None)
         if isinstance(status, int) and not isinstance(status, bool) and 100 <= status <= 999:
             return int(status)

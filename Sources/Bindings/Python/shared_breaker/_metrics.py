@@ -147,6 +147,19 @@ def _mode_set(breaker: Snapshot) -> Samples:
     return [(labels, datetime.fromisoformat(at).timestamp())]
 
 
+def _held(breaker: Snapshot, value: float) -> Samples:
+    """Return a figure of holds; nothing if the resource has never asked to be left alone."""
+    totals = breaker["totals"]
+    return _named(breaker, value) if breaker["hold"] or totals["holds"] or totals["held"] else []
+
+
+def _hold_since(breaker: Snapshot) -> Samples:
+    from datetime import datetime
+
+    hold = breaker["hold"]
+    return _named(breaker, datetime.fromisoformat(hold["since"]).timestamp()) if hold else []
+
+
 def _state_seconds(breaker: Snapshot) -> Samples:
     # Not the last second of the present state: a change that is being written now ends it earlier.
     times = dict(breaker["time_in_state_ms"])
@@ -289,6 +302,17 @@ BREAKER_FAMILIES = [
         "counter", "lost_calls_total",
         "Calls that were under way when their process ended.",
         lambda one: _limit_total(one, "lost_calls")),
+    Family(
+        "gauge", "hold_seconds", "How much longer calls are held; 0 if they are not.",
+        lambda one: _held(one, (one["hold"] or {"ends_in_ms": 0})["ends_in_ms"] / 1_000)),
+    Family(
+        "gauge", "hold_since_timestamp_seconds", "When the hold began; left out if there is none.", _hold_since),
+    Family(
+        "counter", "holds_total", "Calls whose outcome asked to leave the resource alone.",
+        lambda one: _held(one, one["totals"]["holds"])),
+    Family(
+        "counter", "held_rejections_total", "Calls that a hold turned away.",
+        lambda one: _held(one, one["totals"]["held"])),
 ]
 
 # Characters that control a terminal, end a line, change the writing direction, or are invisible.

@@ -26,10 +26,12 @@ struct HTTPTimes {
   }
 
   private func milliseconds(_ text: String) -> Duration? {
+    let longest = RetryAfter.longest
     guard let number = HeaderNumber(trimmed(text)),
-      number.whole <= RetryAfter.longest.inNanoseconds / 1_000_000
+      number.whole <= longest.inNanoseconds / 1_000_000
     else { return nil }
-    return .nanoseconds(number.whole * 1_000_000 + number.billionths / 1_000)
+    let wait = Duration.nanoseconds(number.whole * 1_000_000 + number.billionths / 1_000)
+    return wait <= longest ? wait : nil
   }
 
   /// The longest time after which something is left again of which nothing is left.

@@ -75,8 +75,9 @@ public enum RetryAfter {
       }
       // Of a year's duration, no number has more digits.
       guard amount.whole <= longest.inNanoseconds / nanoseconds else { return nil }
-      sum += .nanoseconds(
-        amount.whole * nanoseconds + amount.billionths * nanoseconds / 1_000_000_000)
+      sum += .nanoseconds(amount.whole * nanoseconds)
+      // A billion times a day is too much for 64 bits, and not for a duration.
+      sum += .nanoseconds(amount.billionths) * nanoseconds / 1_000_000_000
     } while !rest.isEmpty && sum <= longest
     return sum
   }
@@ -190,7 +191,9 @@ struct HTTPDate {
       return nil
     }
     let clock = parts.time.split(separator: ":", omittingEmptySubsequences: false)
-    guard let month = Self.months.firstIndex(where: { $0 == parts.month }), clock.count == 3,
+    // Only the form with dashes has years of two digits.
+    guard words.count == 4 || parts.year.utf8.count == 4,
+      let month = Self.months.firstIndex(where: { $0 == parts.month }), clock.count == 3,
       let year = Self.year(parts.year, now: now), let day = Self.number(parts.day, digits: 1...2),
       let hour = Self.number(clock[0], digits: 2...2),
       let minute = Self.number(clock[1], digits: 2...2),

@@ -58,7 +58,7 @@ extension CommandSpec {
         + "names one. 408 and most statuses from 500 on are failures, and a Retry-After opens the breaker for its "
         + "time. Every other answer from 400 on is a success, because the server works. After one below 400, "
         + "and without an answer, the exit code is judged. An answer that was in the file before does not "
-        + "count.",
+        + "count, so the command has to write the file anew. Give each run a file of its own.",
       "Only a failure is retried, and only while the breaker permits calls. Each attempt is a call "
         + "of its own with the whole --timeout, and reads what is left of standard input. A "
         + "permanent or ignored exit code ends the attempts, and so does a signal that tells cbctl "

@@ -116,8 +116,11 @@ extension CommandCourse {
     _ ignored: Set<Int32>, _ permanent: Set<Int32>, _ held: [Int32: Duration?],
     _ answer: HTTPAnswer?
   ) -> CallOutcome {
+    let judged = answer.map { CallOutcome.http(status: $0.status, headers: $0.headers) }
+    // A server has asked to be left alone, however the command has ended after that.
+    let hold: CallOutcome? = if case .hold = judged { judged } else { nil }
     if let overrun {
-      return .failure(error: "timed out after \(DurationText.format(overrun))")
+      return hold ?? .failure(error: "timed out after \(DurationText.format(overrun))")
     }
     switch end {
     case .notStarted: return .ignored
@@ -125,17 +128,20 @@ extension CommandCourse {
       let error = "exit code \(code)"
       if code != 0 {
         // The exit code of a command that was told to stop tells nothing about the resource.
-        if wasStopped || ignored.contains(code) { return .ignored }
+        if wasStopped { return hold ?? .ignored }
+        if ignored.contains(code) { return .ignored }
         if let time = held[code] { return .hold(for: time, reason: error) }
         if permanent.contains(code) { return .permanentFailure(error: error) }
       }
-      if let answer {
-        let outcome = CallOutcome.http(status: answer.status, headers: answer.headers)
-        if outcome != .success || answer.status >= 400 { return outcome }
+      // A proxy's refusal, 407, comes from no server.
+      if let answer, let judged,
+        judged != .success || (answer.status >= 400 && answer.status != 407)
+      {
+        return judged
       }
       return code == 0 ? .success : .failure(error: error)
     case .killed(let signal):
-      return wasStopped ? .ignored : .failure(error: "killed by signal \(signal)")
+      return hold ?? (wasStopped ? .ignored : .failure(error: "killed by signal \(signal)"))
     }
   }
 }

@@ -35,7 +35,7 @@ struct HeaderDump {
   private static func withFile<Value>(
     _ path: String, _ body: (Int32, Version) -> Value?
   ) -> Value? {
-    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
     guard descriptor >= 0 else { return nil }
     defer { close(descriptor) }
     var status = stat()
@@ -76,13 +76,17 @@ struct HTTPAnswer: Sendable {
   /// Answers of proxies, redirections and those before the last attempt stand before it.
   init?(last dump: [UInt8]) {
     var last: HTTPAnswer?
-    for line in dump.split(separator: UInt8(ascii: "\n")) {
+    var isBody = false
+    for line in dump.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
       let text = String(
         decoding: line.last == UInt8(ascii: "\r") ? line.dropLast() : line, as: UTF8.self)
       if let status = Self.status(text) {
         // An interim answer, such as 100 or 103, is followed by the real one.
         last = HTTPAnswer(status: status)
-      } else if let colon = text.firstIndex(of: ":"), colon != text.startIndex {
+        isBody = false
+      } else if text.isEmpty {
+        isBody = true
+      } else if !isBody, let colon = text.firstIndex(of: ":"), colon != text.startIndex {
         last?.headers.append(
           (key: String(text[..<colon]), value: String(text[colon...].dropFirst())))
       }

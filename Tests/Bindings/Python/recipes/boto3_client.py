@@ -22,9 +22,9 @@ def asks_for_fewer(error):
 
 
 storage = breaker("s3", max_failures=3, open_for=30, failure=is_outage, hold=asks_for_fewer)
-# A call that fails has failed after all its attempts, so leave few of them to the client.
+# A client that retries by itself would ask again in spite of a hold.
 s3 = boto3.client("s3", config=Config(
-    connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 2}))
+    connect_timeout=2, read_timeout=10, retries={"total_max_attempts": 1}))
 
 
 @storage
