@@ -86,7 +86,8 @@ import Testing
     try #require(blocks.count == 3)
     let crontab = blocks[0].split(separator: "\n").filter { $0.hasPrefix("*/5 * * * * ") }
     try #require(crontab.count == 1)
-    let job = crontab[0].dropFirst("*/5 * * * * ".count).replacing("/var/lib/feed", with: directory.path)
+    let job = crontab[0].dropFirst("*/5 * * * * ".count).replacing(
+      "/var/lib/feed", with: directory.path)
     #expect(try run(String(job)) == ("", 1))
     for _ in 0..<3 { #expect(try run(String(job)) == ("", 0)) }
     #expect(try timesAsked() == 1)
