@@ -21,7 +21,7 @@ internal import Synchronization
   private let identify: @Sendable () -> ProcessIdentity
 
   /// Lets one thread at a time enter this process into the table.
-  private let registering = Guarded(())
+  private let registering = Lock()
 
   /// The callers of this process that wait without a thread.
   let dispatcher = SlotDispatcher()
@@ -50,13 +50,13 @@ internal import Synchronization
   }
 
   func willFork() {
-    registering.willFork()
+    registering.lock()
     dispatcher.willFork()
   }
 
   func didFork() {
     dispatcher.didFork()
-    registering.didFork()
+    registering.unlock()
   }
 
   /// The number of this process; nil if it is not in the table, or no longer.
@@ -70,7 +70,7 @@ internal import Synchronization
   /// The number of this process, which is entered into the table if it is not there; nil if the table
   /// is full of processes that live.
   func register() -> UInt64? {
-    registering.withLock { _ in
+    registering.withLock {
       if let own { return own }
       let process = identify()
       // An owner without a lifeline is told by its pid and its start time alone.
