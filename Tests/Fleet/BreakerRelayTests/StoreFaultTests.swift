@@ -48,7 +48,7 @@ struct StoreFaultTests {
     .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
   func `a full disk loses nothing`() async throws {
     let fleet = try TestFleet()
-    let disk = try SmallDisk(at: fleet.directory.file("disk"), kilobytes: 768)
+    let disk = try SmallDisk(at: fleet.directory.file("disk"), kilobytes: 1_280)
     let a = try await fleet.host("a")
     let b = try await fleet.host("disk/b", as: "b")
     try disk.fill()
@@ -61,11 +61,13 @@ struct StoreFaultTests {
     try await eventually("b observes") {
       try breakers.allSatisfy { try b.snapshot($0.name)?.mode == .observe }
     }
-    // The log must not take the room that the store needs to grow.
-    for breaker in breakers {
-      try breaker.force(.forcedOpen, reason: reason, scope: .fleet)
-      try await eventually("b forces \(breaker.name) open") {
-        try b.snapshot(breaker.name)?.mode == .forcedOpen
+    // The log must not take the room that the store and its pages need to grow.
+    for mode in [BreakerMode.forcedOpen, .observe, .forcedOpen, .observe] {
+      for breaker in breakers {
+        try breaker.force(mode, reason: reason, scope: .fleet)
+        try await eventually("b takes \(breaker.name) to \(mode)") {
+          try b.snapshot(breaker.name)?.mode == mode
+        }
       }
     }
   }
