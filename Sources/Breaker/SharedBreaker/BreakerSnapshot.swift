@@ -33,20 +33,19 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// When the mode that was set last ended; nil once the next call has put that into the history.
   public let modeEndedAt: BreakerTimestamp?
 
+  /// The rejection that a call would have got; nil if it would have been permitted.
+  ///
+  /// It says nothing about `max-concurrent`: see ``hasRoom``. Its time is the same for all callers, without `jitter`.
+  public let rejection: Rejection?
+
   /// Whether the breaker would have permitted a call.
-  public let permits: Bool
+  public var permits: Bool { rejection == nil }
 
   /// Whether the open time was over and a slot was free, so that the next call would be a probe.
   public let isProbeDue: Bool
 
-  /// When asking again makes sense, as in ``Rejection/retryAfter`` but the same for all callers;
-  /// nil if calls are permitted, or if that is not known.
-  public let retryAfter: Duration?
-
-  /// Why calls would have been rejected; nil if they are permitted.
-  ///
-  /// It says nothing about `max-concurrent`: see ``hasRoom``.
-  public let rejectionCause: RejectionCause?
+  /// When asking again makes sense; nil if calls are permitted, or if that is not known.
+  public var retryAfter: Duration? { rejection?.retryAfter }
 
   /// The hold, until a call that began after it has succeeded or failed; nil if there is none.
   public let hold: HoldSnapshot?
@@ -282,15 +281,11 @@ extension BreakerSnapshot {
     var copy = record
     switch copy.requested(at: now, by: nil, policy: policy).answer {
     case .permitted(let grant):
-      permits = true
+      rejection = nil
       isProbeDue = record.state == .open && grant.kind == .probe
-      retryAfter = nil
-      rejectionCause = nil
-    case .rejected(let rejection):
-      permits = false
+    case .rejected(let found):
+      rejection = found
       isProbeDue = false
-      retryAfter = rejection.retryAfter
-      rejectionCause = rejection.cause
     }
     hold = record.holds.hold.map { HoldSnapshot($0, at: now.boot) }
     consecutiveFailures = record.consecutiveFailures
@@ -300,7 +295,7 @@ extension BreakerSnapshot {
     probeSuccesses = record.state == .halfOpen ? record.probeSuccesses : 0
     probeFailures = record.state == .halfOpen ? record.probeFailures : 0
     let isProbing = record.state == .halfOpen || isProbeDue
-    freeProbeSlots = isProbing && permits ? max(0, policy.probes - record.leases.count) : 0
+    freeProbeSlots = isProbing && rejection == nil ? max(0, policy.probes - record.leases.count) : 0
     openTimeGrowth = max(0, record.growth - 1)
     windowCalls = counts.calls
     windowFailures = counts.failures

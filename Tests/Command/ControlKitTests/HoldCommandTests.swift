@@ -140,11 +140,11 @@ struct HoldCommandTests {
     let run = bench(
       "run", "api", "--max-failures", "1", "--retries", "3", "--http-headers", dump, "--", "sh",
       "-c",
-      #"printf 'HTTP/1.1 429 No\nRetry-After: 60\n\nHTTP\nRetry-After: 90\n' > '\#(dump)'; kill -KILL $$"#
+      #"printf 'HTTP/1.1 429 No\nRetry-After: 120\n\nHTTP\nRetry-After: 90\n' > '\#(dump)'; kill -KILL $$"#
     )
     #expect(run.code != 0)
-    #expect(run.errors == "cbctl: api: held for 1m (HTTP 429)\n")
-    #expect(bench("check", "api").output == "rejected: closed, held for 1m (HTTP 429)\n")
+    #expect(run.errors.contains("cbctl: api: held for 2m (HTTP 429)\n"))
+    #expect(bench("check", "api").output == "rejected: closed, held for 2m (HTTP 429)\n")
   }
 
   @Test func `a proxy's refusal says nothing of the server`() {
@@ -163,7 +163,7 @@ struct HoldCommandTests {
     let bench = CommandBench()
     let (dump, file) = ("\(bench.folder)/h", "\(bench.folder)/fallback")
     let run = bench(
-      "run", "sync", "--retries", "3", "--fallback", "echo instead > '\(file)'", "--http-headers",
+      "run", "sync", "--fallback", "echo instead > '\(file)'", "--http-headers",
       dump,
       "--", "sh", "-c", #"printf 'HTTP/1.1 429 No\n\n' > '\#(dump)'; exit \#(code)"#)
     #expect(run == Answer(code: 0, output: "", errors: ""))

@@ -176,4 +176,42 @@ struct RetryCommandTests {
     for _ in 0..<2 { #expect(bench.run(words + ["--slow-after", "1us", "--", "true"]).code == 0) }
     #expect(bench("check", "pay").code == 75)
   }
+
+  @Test func `a command that was told to wait is tried again at the end of the hold`() {
+    let bench = CommandBench()
+    let recorder = Recorder()
+    var console = recorder.console()
+    let write = console.errorOutput
+    console.errorOutput = { text in
+      if text.contains("attempt 1 of 5") { bench.advance(by: 60) }
+      if text.contains("left alone") { bench.advance(by: 60) }
+      return write(text)
+    }
+    let words = ["run", "pay", "--hold-exit", "3=100ms"] + retries + succeeding(at: 2, in: bench)
+    let answer = bench.run(words, on: console, recorder)
+    #expect(answer.code == 0)
+    #expect(attempts(bench) == 2)
+    #expect(
+      answer.errors == """
+        cbctl: pay: held for 100ms (exit code 3)
+        cbctl: pay: attempt 1 of 5 was told to wait: retrying in 100ms
+        cbctl: pay: waits on: the resource has asked to be left alone: try again in 40ms
+
+        """)
+    #expect(bench("status", "pay", "--json").output.contains(#""failures":0"#))
+  }
+
+  @Test func `a command is not tried again if its hold is longer than the longest wait`() {
+    let bench = CommandBench()
+    let words = ["run", "pay", "--hold-exit", "3=2m"] + retries + succeeding(at: 2, in: bench)
+    let answer = bench.run(words)
+    #expect(answer.code == 3)
+    #expect(attempts(bench) == 1)
+    #expect(
+      answer.errors == """
+        cbctl: pay: held for 2m (exit code 3)
+        cbctl: pay: not retried: closed, held for 2m (exit code 3)
+
+        """)
+  }
 }

@@ -17,7 +17,7 @@ extension Breaker {
   /// ```
   ///
   /// The work runs where its caller runs: an actor stays on its own executor. If the breaker
-  /// permits the first attempt and rejects a later one, the call throws the error of the last
+  /// permits the first attempt and rejects a later one for good, the call throws the error of the last
   /// attempt that was made. If the caller is cancelled while the work runs and the work throws, the
   /// outcome is ignored, whatever the error is.
   ///
@@ -251,12 +251,15 @@ private struct CallCourse {
   mutating func next<Value>(
     after ending: Result<Value, any Error>, _ outcome: CallOutcome
   ) throws(BreakerError) -> Ticket? {
-    guard let wait = wait(after: ending, outcome) else { return nil }
-    breaker.engine.options.timer.block(for: wait)
-    do throws(BreakerError) { return try begin() } catch {
-      guard error.rejection != nil else { throw error }
-      return nil
+    var wait = wait(after: ending, outcome)
+    while let time = wait {
+      breaker.engine.options.timer.block(for: time)
+      do throws(BreakerError) { return try begin() } catch {
+        guard let rejection = error.rejection else { throw error }
+        wait = attempts.wait(after: rejection)
+      }
     }
+    return nil
   }
 
   /// Suspends the task until the next attempt and returns its permit; nil if there is none.
@@ -266,12 +269,15 @@ private struct CallCourse {
   mutating nonisolated(nonsending) func nextInTime<Value>(
     after ending: Result<Value, any Error>, _ outcome: CallOutcome
   ) async throws -> Ticket? {
-    guard let wait = wait(after: ending, outcome) else { return nil }
-    try await breaker.engine.options.timer.sleep(for: wait)
-    do { return try await beginInTurn() } catch let error as BreakerError {
-      guard error.rejection != nil else { throw error }
-      return nil
+    var wait = wait(after: ending, outcome)
+    while let time = wait {
+      try await breaker.engine.options.timer.sleep(for: time)
+      do { return try await beginInTurn() } catch let error as BreakerError {
+        guard let rejection = error.rejection else { throw error }
+        wait = attempts.wait(after: rejection)
+      }
     }
+    return nil
   }
 
   /// How long to wait for the next attempt; nil if there is none.
@@ -287,6 +293,6 @@ private struct CallCourse {
     // With library evolution the closure must not use `self`, which `wait` changes.
     let breaker = breaker
     return attempts.wait(
-      after: outcome, error: error, ifPermitted: breaker.snapshot().permits)
+      after: outcome, error: error, unless: breaker.snapshot().rejection)
   }
 }

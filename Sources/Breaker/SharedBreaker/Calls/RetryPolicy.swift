@@ -12,11 +12,14 @@ internal import BreakerCore
 /// Every attempt asks the breaker for its own permit. There is no further attempt
 ///
 /// - after the last of ``attempts``,
-/// - once the breaker rejects calls,
+/// - once the breaker rejects calls, unless it holds them for no longer than the longest wait,
 /// - for a caller that has been cancelled,
 /// - after a failure that is permanent or names its own open time,
 /// - after an error that `retryIf` does not accept,
 /// - after an error that names a longer wait than the longest one.
+///
+/// A call that was told to wait, such as by HTTP 429, is worth another attempt once the resource may be
+/// asked again. While other callers go first then, it waits on, for no longer than the longest wait in all.
 ///
 /// ``RetryPolicy/Attempts-swift.struct`` decides that, also for a loop of your own.
 public struct RetryPolicy: Sendable {
@@ -176,7 +179,7 @@ extension RetryPolicy {
   ///   let permit = try payments.acquire()
   ///   let outcome = send(order)
   ///   permit.report(outcome)
-  ///   let wait = attempts.wait(after: outcome, ifPermitted: payments.snapshot().permits)
+  ///   let wait = attempts.wait(after: outcome, unless: payments.snapshot().rejection)
   ///   guard let wait else { break }
   ///   pause(for: wait)
   /// }
@@ -190,6 +193,9 @@ extension RetryPolicy {
     /// How many attempts have ended.
     public private(set) var ended = 0
 
+    /// How much longer the next attempt may be put off, because the breaker holds calls.
+    private var patience = Duration.zero
+
     /// Begins to count the attempts of a call.
     public init(_ policy: RetryPolicy) { self.policy = policy }
 
@@ -198,27 +204,53 @@ extension RetryPolicy {
     /// - Parameters:
     ///   - outcome: The outcome that was reported for the attempt.
     ///   - error: The error that the attempt threw; nil if it returned a value.
-    ///   - isPermitted: Whether the breaker would permit another attempt. It is asked last, and
-    ///     only if nothing else speaks against one.
+    ///   - rejection: The rejection that another attempt would get now; nil if it would be permitted. It is asked
+    ///     last, and only if nothing else speaks against an attempt. A hold only makes the wait longer.
     ///   - random: A number from 0 up to 1, which decides the jitter of the wait.
     /// - Returns: How long to wait before the next attempt; nil if none follows.
     public mutating func wait(
       after outcome: CallOutcome, error: (any Error)? = nil,
-      ifPermitted isPermitted: @autoclosure () -> Bool, random: Double = .random(in: 0..<1)
+      unless rejection: @autoclosure () -> Rejection?, random: Double = .random(in: 0..<1)
     ) -> Duration? {
       ended += 1
+      patience = .zero
       guard ended < policy.attempts, isWorthwhile(error, outcome),
         let wait = policy.wait(named: error.flatMap { policy.retryAfter?($0) }, ended, random)
       else { return nil }
-      return isPermitted() ? wait : nil
+      patience = policy.longest
+      guard let rejection = rejection() else { return putOff(by: wait) }
+      return rejection.endOfHold.flatMap { putOff(by: max(wait, $0)) }
+    }
+
+    /// Decides whether to ask again for an attempt that was rejected after its wait, which only a hold is worth.
+    ///
+    /// - Parameter rejection: The rejection of an attempt that follows another one.
+    /// - Returns: How long to wait before the breaker is asked again; nil if it is not.
+    public mutating func wait(after rejection: Rejection) -> Duration? {
+      rejection.endOfHold.flatMap { putOff(by: max($0, Self.shortest)) }
+    }
+
+    /// The shortest wait for a call that goes first, so that the waits have an end.
+    private static let shortest = Duration.milliseconds(1)
+
+    private mutating func putOff(by wait: Duration) -> Duration? {
+      guard wait <= patience else { return nil }
+      patience -= wait
+      return wait
     }
 
     private func isWorthwhile(_ error: (any Error)?, _ outcome: CallOutcome) -> Bool {
       if case .failure(let failure) = outcome, failure.kind != .ordinary { return false }
       if let retryIf = policy.retryIf, let error { return retryIf(error) }
+      if case .hold = outcome { return true }
       return outcome.isFailure
     }
   }
+}
+
+extension Rejection {
+  /// When asking again makes sense, if a hold is all that rejects.
+  fileprivate var endOfHold: Duration? { cause == .held ? retryAfter : nil }
 }
 
 extension RetryPolicy {

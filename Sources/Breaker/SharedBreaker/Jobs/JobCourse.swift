@@ -11,7 +11,7 @@ extension BreakerJob {
       case deciding
       case running(JobAttempt)
 
-      /// The attempt has failed, and there will be another one.
+      /// The attempt has failed or was told to wait, and there will be another one.
       case waiting(JobAttempt)
     }
 
@@ -95,11 +95,18 @@ extension BreakerJob {
   private var timer: StoreTimer { breaker.engine.options.timer }
 
   /// Asks the breaker, and runs the work if the breaker permits it.
-  func attempt(in run: UInt64, after attempts: RetryPolicy.Attempts) -> Bool {
+  func attempt(
+    in run: UInt64, after attempts: RetryPolicy.Attempts, last: JobAttempt? = nil
+  ) -> Bool {
     let ticket: Ticket
     do {
       ticket = try breaker.begin(probeTimeout: longestAttempt)
     } catch {
+      var attempts = attempts
+      if let last, let wait = error.rejection.flatMap({ attempts.wait(after: $0) }) {
+        waitAndTryAgain(wait, after: last, attempts)
+        return false
+      }
       return end(run, with: error)
     }
     return begin(ticket, in: run, after: attempts)
@@ -257,9 +264,10 @@ extension BreakerJob {
     }
     // The job was cancelled meanwhile, perhaps by the `timedOut` callback.
     guard isOn else { return }
-    let hasTripped = outcome.isFailure && !breaker.snapshot().permits
+    let rejection = breaker.snapshot().rejection
+    let hasTripped = outcome.isFailure && rejection.map { $0.cause != .held } ?? false
     var attempts = attempt.attempts
-    if let wait = attempts.wait(after: outcome, error: error, ifPermitted: !hasTripped) {
+    if let wait = attempts.wait(after: outcome, error: error, unless: rejection) {
       waitAndTryAgain(wait, after: attempt, attempts)
       return
     }
@@ -277,7 +285,7 @@ extension BreakerJob {
         guard course.isWaiting(after: attempt) else { return false }
         return course.move(attempt.run, to: .deciding)
       }
-      if isOn { _ = self.attempt(in: attempt.run, after: attempts) }
+      if isOn { _ = self.attempt(in: attempt.run, after: attempts, last: attempt) }
     }
   }
 

@@ -129,13 +129,15 @@ extension OptionSpec {
   static let retry = [
     OptionSpec(
       name: "retries", kind: .countFromZero,
-      summary: "after a failure, retry up to N times (0)"),
+      summary: "after a failure or a hold, retry up to N times (0)"),
     OptionSpec(
       name: "retry-delay", kind: .duration, summary: "wait D before the first retry (1s)"),
     OptionSpec(
       name: "retry-backoff", kind: .factor,
       summary: "make each further wait X times as long (1)"),
-    OptionSpec(name: "retry-max-delay", kind: .duration, summary: "never wait longer than D (1m)"),
+    OptionSpec(
+      name: "retry-max-delay", kind: .duration,
+      summary: "never wait longer than D, also for a hold (1m)"),
     OptionSpec(
       name: "retry-jitter", kind: .rate,
       summary: "vary each wait by up to this share either way (0%)"),

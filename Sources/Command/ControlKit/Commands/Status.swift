@@ -137,7 +137,7 @@ enum SummaryLine {
         case (.observe, _): .observe
         case (.automatic, .open): snapshot.isProbeDue ? .due : .open
         case (.automatic, .halfOpen): .halfOpen
-        case _ where snapshot.rejectionCause == .held: .held
+        case _ where snapshot.rejection?.cause == .held: .held
         default: snapshot.isFlapping ? .flapping : .closed
         }
     }

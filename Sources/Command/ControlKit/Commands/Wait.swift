@@ -24,7 +24,7 @@ extension CommandSpec {
     let snapshot = try context.snapshot(of: parsed.text("NAME") ?? "")
     let isFree = AwaitedState.free.holds(for: snapshot)
     if context.global.isJSON {
-      let cause = snapshot.rejectionCause ?? .busy
+      let cause = snapshot.rejection?.cause ?? .busy
       context.print(
         .object([
           .init("permitted", .bool(isFree)),

@@ -57,7 +57,7 @@ struct PageState {
   }
 
   /// Whether calls are rejected only because the resource has asked for it.
-  private var isHeld: Bool { snapshot.rejectionCause == .held }
+  private var isHeld: Bool { snapshot.rejection?.cause == .held }
 
   /// The class in the style sheet.
   private var weight: HTML {

@@ -23,6 +23,7 @@ struct GuardedCommand {
   func run() throws(ControlError) -> Ending {
     var attempts = RetryPolicy.Attempts(retry)
     var last: CommandJudgement?
+    var hasToldOfHold = false
     while true {
       let permit: Permit
       tellOfWait()
@@ -30,18 +31,34 @@ struct GuardedCommand {
         guard let last, case .rejected(_, let rejection) = error else {
           return try reject(error)
         }
-        say("not retried: \(rejection)")
-        return end(last)
+        guard let wait = attempts.wait(after: rejection) else {
+          say("not retried: \(rejection)")
+          return end(last)
+        }
+        if !hasToldOfHold { say("waits on: \(rejection)") }
+        hasToldOfHold = true
+        Self.sleep(for: wait)
+        continue
       }
       let judgement = attempt(permit)
+      var asked: BreakerSnapshot?
+      func rejection() -> Rejection? {
+        asked = breaker.snapshot()
+        return asked?.rejection
+      }
       guard !judgement.isLast,
-        let wait = attempts.wait(after: judgement.outcome, ifPermitted: permitsAnother())
-      else { return end(judgement) }
+        let wait = attempts.wait(after: judgement.outcome, unless: rejection())
+      else {
+        if let asked { say("not retried: \(StateLine.words(of: asked))") }
+        return end(judgement)
+      }
       if let complaint = judgement.complaint { context.complain(complaint) }
+      let word = judgement.outcome.isFailure ? "failed" : "was told to wait"
       say(
-        "attempt \(attempts.ended) of \(retry.attempts) failed: retrying in "
-          + DurationText.format(.milliseconds(DurationText.milliseconds(wait))))
+        "attempt \(attempts.ended) of \(retry.attempts) \(word): retrying in \(Self.words(of: wait))"
+      )
       Self.sleep(for: wait)
+      hasToldOfHold = false
       // If this attempt turns out to be the last, its message has already been printed.
       last = judgement
       last?.complaint = nil
@@ -105,14 +122,6 @@ struct GuardedCommand {
     max(breaker.snapshot().policy.probeTimeout / 3, .milliseconds(10))
   }
 
-  /// Whether the breaker permits another attempt; if not, it says so.
-  private func permitsAnother() -> Bool {
-    let snapshot = breaker.snapshot()
-    guard !snapshot.permits else { return true }
-    say("not retried: \(StateLine.words(of: snapshot))")
-    return false
-  }
-
   private func course(
     of words: [[UInt8]], timeout: Duration?, environment: [String: String] = [:],
     interval: Duration? = nil, upkeep: () -> Duration? = { nil }
@@ -121,6 +130,10 @@ struct GuardedCommand {
       words, timeout: timeout, inOwnGroup: !context.console.hasTerminal,
       restoredSignals: context.console.restoredSignals, environment: environment,
       interval: interval, upkeep: upkeep)
+  }
+
+  private static func words(of wait: Duration) -> String {
+    DurationText.format(.milliseconds(DurationText.milliseconds(wait)))
   }
 
   /// Sleeps before a retry; a signal that ends this process ends it here too.

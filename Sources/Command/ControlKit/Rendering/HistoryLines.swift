@@ -17,7 +17,7 @@ enum StateLine {
     if snapshot.isNextCallProbe {
       parts.append("the next call is a probe")
     } else if let wait = snapshot.mode == .automatic ? snapshot.retryAfter : snapshot.openEndsIn,
-      wait > .zero, snapshot.rejectionCause != .held
+      wait > .zero, snapshot.rejection?.cause != .held
     {
       parts.append("retry in \(SpokenDuration.format(wait))")
     }

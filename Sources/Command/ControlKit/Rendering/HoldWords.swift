@@ -14,7 +14,7 @@ enum HoldWords {
     guard let hold = snapshot.hold else { return nil }
     let reason = hold.reason.map { " (\(VisibleText.bare($0)))" } ?? ""
     if hold.endsIn > .zero { return "held for \(SpokenDuration.format(hold.endsIn))\(reason)" }
-    return snapshot.rejectionCause == .held
+    return snapshot.rejection?.cause == .held
       ? "no longer held\(reason): the first call is under way"
       : "no longer held: one call goes first"
   }

@@ -169,7 +169,7 @@ struct StatusTable {
 
   static func color(of snapshot: BreakerSnapshot) -> Color {
     switch snapshot.state {
-    case .closed where snapshot.rejectionCause == .held: .yellow
+    case .closed where snapshot.rejection?.cause == .held: .yellow
     case .closed: snapshot.permits ? .green : .red
     case .open: snapshot.isProbeDue ? .yellow : .red
     case .halfOpen: .yellow

@@ -32,7 +32,7 @@ import Testing
     }
     #expect(here.state == .closed)
     let snapshot = there.snapshot()
-    #expect(snapshot.rejectionCause == .held && !snapshot.permits)
+    #expect(snapshot.rejection?.cause == .held && !snapshot.permits)
     #expect(snapshot.retryAfter == .seconds(60))
     #expect(snapshot.hold?.endsIn == .seconds(60) && snapshot.hold?.reason == "HTTP 429")
     // Each process has counted its own.

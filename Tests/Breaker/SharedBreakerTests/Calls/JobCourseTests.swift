@@ -37,6 +37,31 @@ import Testing
     #expect(bench.events.entries == ["work at 0", "work at 1", "successful, closed 0"])
   }
 
+  @Test func `a job that was told to wait tries again at the end of the hold, and no earlier`()
+    async throws
+  {
+    let tries = Notes<Int>()
+    let job = try bench.job(retry: .fixed(attempts: 2, delay: .seconds(1))) {
+      tries.note(1)
+      if tries.count == 1 { _ = $0.report(.hold(for: .seconds(12))) } else { $0.success() }
+    }
+    #expect(job.start())
+    try await bench.host.clock.untilSomebodySleeps(for: .seconds(12))
+    try bench.host.process().store().breaker("api").hold(for: .seconds(20))
+    try await bench.pass(.seconds(12))
+    try await bench.pass(.seconds(8))
+    await bench.until(3)
+    #expect(bench.events.entries == ["work at 0", "work at 20", "successful, closed 0"])
+  }
+
+  @Test func `a job whose hold is longer than its longest wait has failed`() throws {
+    let job = try bench.job(retry: .fixed(attempts: 2, delay: .seconds(1))) {
+      _ = $0.report(.hold(for: .seconds(61)))
+    }
+    #expect(job.start())
+    #expect(bench.events.entries == ["work at 0", "failed, closed 0, no error"])
+  }
+
   @Test func `a job resets its failures before it reports a success`() async throws {
     let job = try bench.job(retry: retrying()) { attempt in
       if attempt.job.failureCount == 0 { attempt.failure(Refused()) } else { attempt.success() }

@@ -316,6 +316,91 @@ import Testing
     }
   }
 
+  private static let httpStatus = Classifier<Int>(values: {
+    $0 == 429 ? .hold(for: .seconds(12), reason: "HTTP 429") : .success
+  })
+
+  @Test func `a call that was told to wait is made again at the end of the hold`() async throws {
+    let breaker = try breaker()
+    let runs = Notes<Duration>()
+    let waking = waking(.seconds(12))
+    let status = try await breaker.run(
+      retry: .fixed(attempts: 3, delay: .seconds(1)), classify: Self.httpStatus
+    ) {
+      await Task.yield()
+      runs.note(host.clock.now.offset)
+      return runs.count == 1 ? 429 : 200
+    }
+    try await waking.value
+    #expect(status == 200)
+    #expect(runs.entries == [.zero, .seconds(12)])
+    #expect(breaker.snapshot().totals.failures == 0)
+  }
+
+  @Test func `a call does not wait for a hold that is longer than its longest wait`() async throws {
+    let breaker = try breaker()
+    let runs = Notes<Int>()
+    let retry = RetryPolicy.exponential(
+      attempts: 3, delay: .seconds(1), longest: .seconds(11))
+    let status = try await breaker.run(retry: retry, classify: Self.httpStatus) {
+      runs.note(1)
+      return 429
+    }
+    #expect(status == 429)
+    #expect(runs.count == 1)
+  }
+
+  @Test func `a call that waits for the end of a hold waits on if it is prolonged`() async throws {
+    let breaker = try breaker()
+    let runs = Notes<Duration>()
+    let threads = Threads()
+    threads.start { [clock = host.clock] in
+      let retry = RetryPolicy.fixed(attempts: 2, delay: .seconds(1))
+      let status = try? breaker.run(retry: retry, classify: Self.httpStatus) {
+        runs.note(clock.now.offset)
+        return runs.count == 1 ? 429 : 200
+      }
+      #expect(status == 200)
+    }
+    try await host.clock.untilSomebodySleeps(for: .seconds(12))
+    try host.process().store().breaker("api").hold(for: .seconds(20))
+    try await waking(.seconds(12), .seconds(8)).value
+    threads.join()
+    #expect(runs.entries == [.zero, .seconds(20)])
+    #expect(breaker.snapshot().hold == nil)
+  }
+
+  @Test(arguments: [60, 13])
+  func `a call waits while another one goes first, if it may wait for that long`(
+    longest: Int
+  ) async throws {
+    let breaker = try breaker()
+    let runs = Notes<Duration>()
+    let call = Task { [clock = host.clock] in
+      let retry = RetryPolicy.exponential(
+        attempts: 2, delay: .seconds(13), longest: .seconds(longest))
+      return try await breaker.run(retry: retry, classify: Self.httpStatus) {
+        await Task.yield()
+        runs.note(clock.now.offset)
+        return runs.count == 1 ? 429 : 200
+      }
+    }
+    try await host.clock.untilSomebodySleeps(for: .seconds(13))
+    host.clock.advance(by: .seconds(12))
+    let first = try await host.process().store().breaker("api").acquire().shared()
+    host.clock.advance(by: .seconds(1))
+    if longest == 13 {
+      #expect(try await call.value == 429)
+      first.succeed()
+    } else {
+      try await host.clock.untilSomebodySleeps(for: .seconds(1))
+      first.succeed()
+      host.clock.advance(by: .seconds(1))
+      #expect(try await call.value == 200)
+    }
+    #expect(runs.entries == (longest == 13 ? [.zero] : [.zero, .seconds(14)]))
+  }
+
   @Test func `a call with retries stays on the actor of its caller`() async throws {
     let counter = try Counter(breaker())
     try await counter.countWithRetries()
