@@ -107,6 +107,12 @@ extension BreakerJob {
         waitAndTryAgain(wait, after: last, attempts)
         return false
       }
+      if last != nil, error.rejection?.cause == .held {
+        // It has not tripped: its time for the end of the hold is over.
+        let (isOn, before) = course.withLock { ($0.move(run, to: .idle), $0.lastError) }
+        if isOn { giveUp(before) }
+        return false
+      }
       return end(run, with: error)
     }
     return begin(ticket, in: run, after: attempts)
