@@ -99,10 +99,12 @@ final class SlotDispatcher: @unchecked Sendable {
           end(waiter, with: refusal)
           continue
         }
-        let later = waiter.wait.heldUntil()
-        guard later == nil, let held = block.takeWithCare(waiter.claim, waiter.owner) else {
-          block.noteHeld(waiter.caller, until: later, waiter.wait)
-          if let later { watched.end = min(watched.end, later) }
+        if let later = waiter.wait.heldUntil() {
+          watched.end = min(watched.end, later)
+          left[due.index] = waiter
+          break
+        }
+        guard let held = block.takeWithCare(waiter.claim, waiter.owner) else {
           left[due.index] = waiter
           break
         }
