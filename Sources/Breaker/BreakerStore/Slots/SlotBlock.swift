@@ -51,9 +51,8 @@ internal import Synchronization
   package func enter(
     _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait? = nil
   ) -> SlotEntry {
-    let isHeld = wait?.isHeld ?? false
-    if !isHeld, let held = take(claim, terms) { return .begun(held) }
-    return enterWithCare(claim, terms, wait, isHeld: isHeld)
+    if let held = take(claim, terms) { return .begun(held) }
+    return enterWithCare(claim, terms, wait)
   }
 
   /// Ends a call; false if it has ended before, or belongs to another process.
@@ -263,9 +262,9 @@ extension SlotBlock {
   }
 
   private func enterWithCare(
-    _ claim: CallClaim, _ terms: SlotTerms, _ wait: SlotWait?, isHeld: Bool
+    _ claim: CallClaim, _ terms: SlotTerms, _ wait: SlotWait?
   ) -> SlotEntry {
-    switch prepare(claim, terms, looks: wait == nil, isHeld: isHeld) {
+    switch prepare(claim, terms, looks: wait == nil) {
     case .entry(let entry): entry
     case .owner(let own): attend(claim, terms, own, wait)
     }
@@ -277,14 +276,10 @@ extension SlotBlock {
   ///   - claim: How much the call takes, and its priority.
   ///   - terms: The limit that the caller knows.
   ///   - looks: Whether it looks for owners that have ended; a caller that waits does so anyway.
-  ///   - isHeld: Whether it does not begin although there is room.
   /// - Returns: The answer, or the owner in whose name the caller has to wait.
-  func prepare(
-    _ claim: CallClaim, _ terms: SlotTerms, looks: Bool, isHeld: Bool
-  ) -> Prepared {
+  func prepare(_ claim: CallClaim, _ terms: SlotTerms, looks: Bool) -> Prepared {
     guard let own = owners.own ?? owners.register() else { return .entry(.unknown) }
     guard adopt(terms) else { return .entry(.outdated) }
-    if isHeld { return .owner(own) }
     if let held = take(claim, terms) { return .entry(.begun(held)) }
     if looks, lookForTheDead(), let held = take(claim, terms) { return .entry(.begun(held)) }
     return .owner(own)

@@ -228,7 +228,6 @@ extension Engine {
   ) {
     let known = read(done.breaker)
     let limit = cell.limit?.limit
-    let wereHeld = !cell.word.has(CellWord.permitsWithinLimit)
     let others = done.others.map { read($0) }
     update { state in
       if own.isUndeclared, let words = own.declared {
@@ -246,7 +245,7 @@ extension Engine {
       state.availability.hasConnected()
       state.collect([(cell.name, done.events)], done.syncError)
     }
-    tellWaiters(on: cell, under: limit, known, wereHeld: wereHeld)
+    tellWaiters(on: cell, under: limit, known)
   }
 
   /// Takes a step on the breaker that this process has for itself alone.
@@ -317,8 +316,8 @@ extension Engine {
     for breaker in breakers where states[breaker.id]?.waiters.isEmpty == false {
       let known = read(breaker)
       if let limit = known.limit { limit.slots.adopt(limit.terms(at: breaker.revision)) }
-      let slots = storage.slots(ofBreaker: breaker.id)
-      if known.letsCallersWait { slots?.wakeFirst() } else { slots?.wakeAll() }
+      guard !known.letsCallersWait else { continue }
+      storage.slots(ofBreaker: breaker.id)?.wakeAll()
     }
   }
 }
