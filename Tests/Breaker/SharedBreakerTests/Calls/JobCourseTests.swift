@@ -62,6 +62,20 @@ import Testing
     #expect(bench.events.entries == ["work at 0", "failed, closed 0, no error"])
   }
 
+  @Test func `a job that cannot wait until a longer hold ends has failed, not tripped`()
+    async throws
+  {
+    let job = try bench.job(retry: .fixed(attempts: 2, delay: .seconds(1))) {
+      _ = $0.report(.hold(for: .seconds(12)))
+    }
+    #expect(job.start())
+    try await bench.host.clock.untilSomebodySleeps(for: .seconds(12))
+    try bench.host.process().store().breaker("api").hold(for: .seconds(90))
+    try await bench.pass(.seconds(12))
+    await bench.until(2)
+    #expect(bench.events.entries == ["work at 0", "failed, closed 0, no error"])
+  }
+
   @Test func `a job resets its failures before it reports a success`() async throws {
     let job = try bench.job(retry: retrying()) { attempt in
       if attempt.job.failureCount == 0 { attempt.failure(Refused()) } else { attempt.success() }
