@@ -4,23 +4,21 @@ internal import SharedBreaker
 
 /// The news of a store that a C program listens to.
 ///
-/// Unchecked because the compiler does not know that the lock guards the deadline.
+/// Unchecked because the compiler does not know that the lock guards the lookout.
 final class OpenNews: @unchecked Sendable {
   private let store: ClosableStore
   private let news: FileNews
   private let forkDepth = ForkGuard.depth
 
-  /// Guards the deadline, and keeps two threads from reading at once.
+  /// Guards the lookout, and keeps two threads from reading at once.
   private let lock = Lock()
-
-  /// When to look even without a notification, on the coarse clock; nil if never.
-  private var deadline: Int64?
+  private var lookout: Lookout
 
   init?(of store: ClosableStore, at path: String) {
     guard let news = FileNews(path: path) else { return nil }
     self.news = news
     self.store = store
-    if !news.isWatching { deadline = Self.now }
+    lookout = Lookout(for: news)
   }
 
   deinit { news.end() }
@@ -33,22 +31,8 @@ final class OpenNews: @unchecked Sendable {
     guard descriptor != nil else {
       throw Failure(SB_ERR_FORKED, "the descriptor is the parent's: open the news in the child too")
     }
-    return lock.withLock {
-      var isTimeToLook = false
-      while let what = news.read() {
-        isTimeToLook = isTimeToLook || what.isTouched
-        if what.isMoved || what.isGone { deadline = deadline ?? Self.now + FileNews.pause }
-      }
-      if let due = deadline, Self.now >= due {
-        if !news.isWatching { news.addWatch() }
-        deadline = news.isWatching ? nil : Self.now + FileNews.pause
-        isTimeToLook = true
-      }
-      return isTimeToLook ? SB_OK : SB_NOTHING
-    }
+    return lock.withLock { lookout.isTimeToLook() ? SB_OK : SB_NOTHING }
   }
-
-  private static var now: Int64 { StoreClock.system.coarseNanoseconds }
 }
 
 @c @implementation

@@ -86,6 +86,17 @@ struct WakingTests {
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `a command that waits has no pool of tasks, which may end a process without a /proc`()
+    throws
+  {
+    let follow = try start("history", "api", "--follow", "--since", "1h")
+    // Listening begins before the first line.
+    #expect(try follow.line() != nil)
+    #expect(Files.names(in: "/proc/\(follow.pid)/task").filter { Int($0) != nil }.count == 1)
+    follow.kill()
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a followed history of no earlier entries begins with what happens from now on`() throws {
     let follow = try start("history", "api", "--follow", "--limit", "0")
     // Again and again, because nothing tells when the command has begun to listen.

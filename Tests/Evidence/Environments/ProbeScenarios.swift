@@ -92,7 +92,8 @@ extension Scenario {
         for side in Scene.Side.allCases {
           let wait = try scene.cbctl(side, "wait \(name) --state permitted --timeout 30s")
           guard wait.code == 0 else {
-            throw SupportError("'wait' \(side) of a probe \(prober): \(wait.text.inOneLine)")
+            throw SupportError(
+              "'wait' \(side) of a probe \(prober): code \(wait.code): \(wait.text.inOneLine)")
           }
           scene.expect(
             try scene.cbctl(side, "check \(name)"), hasCode: 0,

@@ -46,45 +46,60 @@ final class FileWatch: Sendable {
 /// The work of the thread.
 extension FileWatch {
   private func run() {
-    // When to look even without a notification, on the monotonic clock.
-    var deadline: Int64? = isWatching ? nil : later
+    var lookout = Lookout(for: news)
     while true {
-      switch wait(until: deadline) {
-      case .end:
-        return
-      case .time:
-        let wasWatching = isWatching
-        if !wasWatching { news.addWatch() }
-        deadline = isWatching ? nil : later
-        notify()
-      case .news(let news):
-        if news.isGone || news.isMoved { deadline = deadline ?? later }
-        if news.isTouched { notify() }
+      var descriptors = [news.descriptor, ending].map {
+        pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
       }
+      _ = unsafe poll(&descriptors, 2, lookout.milliseconds)
+      if descriptors[1].revents != 0 { return }
+      if lookout.isTimeToLook() { notify() }
     }
   }
+}
 
-  private var later: Int64 { Patience.monotonicNanoseconds() + FileNews.pause }
+/// When a listener has to read the history of a store: after news, and also without any while nothing
+/// can announce them.
+package struct Lookout {
+  private let news: FileNews
 
-  private enum Turn {
-    case end
-    case time
-    case news(FileNews.News)
+  /// When to look even without news, on the monotonic clock; nil if never.
+  private var due: Int64?
+
+  package init(for news: FileNews) {
+    self.news = news
+    if !news.isWatching { due = Patience.monotonicNanoseconds() }
   }
 
-  private func wait(until deadline: Int64?) -> Turn {
-    var descriptors = [news.descriptor, ending].map {
-      pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
-    }
-    var milliseconds: Int32 = -1
-    if let deadline {
-      let rest = deadline - Patience.monotonicNanoseconds()
-      milliseconds = Int32(clamping: max(0, rest + 999_999) / 1_000_000)
-    }
-    let ready = unsafe poll(&descriptors, 2, milliseconds)
-    if descriptors[1].revents != 0 { return .end }
-    return ready == 0 ? .time : .news(news.read() ?? FileNews.News())
+  /// The longest that a listener may wait for the descriptor, for `poll`.
+  package var milliseconds: Int32 {
+    guard let due else { return -1 }
+    let rest = due - Patience.monotonicNanoseconds()
+    return Int32(clamping: max(0, rest + 999_999) / 1_000_000)
   }
+
+  /// Takes the news; never blocks.
+  package mutating func isTimeToLook() -> Bool {
+    var isTime = false
+    while let what = news.read() {
+      isTime = isTime || what.isTouched
+      if what.isMoved || what.isGone { due = due ?? later }
+    }
+    guard let due, Patience.monotonicNanoseconds() >= due else { return isTime }
+    if !news.isWatching { news.addWatch() }
+    self.due = news.isWatching ? nil : later
+    return true
+  }
+
+  /// Has the listener look again after a pause, such as when it could not read the store.
+  package mutating func lookAgain() { due = due ?? later }
+
+  private var later: Int64 { Patience.monotonicNanoseconds() + Self.pause }
+
+  /// How long to wait before looking again after a file was replaced or the directory disappeared.
+  ///
+  /// By then the process that replaces the file has put all parts of it in place.
+  private static let pause: Int64 = 1_000_000_000
 }
 
 /// A descriptor that the kernel makes readable when a process has added to the history of a store.
@@ -100,11 +115,6 @@ package final class FileNews: Sendable {
   private let directory: String
   private let file: String
   private let watch = Atomic<Int32>(-1)
-
-  /// How long to wait before looking again after a file was replaced or the directory disappeared.
-  ///
-  /// By then the process that replaces the file has put all parts of it in place.
-  package static let pause: Int64 = 1_000_000_000
 
   /// The changes of the files of the store.
   package struct News: Sendable {

@@ -1,5 +1,5 @@
 import BreakerDocuments
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 extension CommandSpec {
   static let history = CommandSpec(
@@ -44,7 +44,6 @@ extension CommandSpec {
     try context.connectToExisting()
     // Listening begins before the first read, so that no entry is missed between the two.
     let news = isFollowing ? try context.news(of: name) : nil
-    defer { news?.end() }
     var entries = try context.ask { store throws(StoreError) in
       try store.history(of: name, since: since, limit: limit.map { max(1, $0) })
     }
@@ -82,14 +81,14 @@ extension CommandContext {
 
   /// Prints entries as they happen, until the output has no reader any more.
   fileprivate func follow(
-    _ news: News, after entries: [HistoryEntry], _ lines: inout HistoryLines
+    _ news: HistoryNews, after entries: [HistoryEntry], _ lines: inout HistoryLines
   ) {
     var tail = HistoryTail(after: entries)
     let poll = DescriptorPoll(descriptors: [news.descriptor], output: console.outputDescriptor)
     while isOutputOpen {
-      let end = poll.wait()
+      let end = poll.wait(atMost: news.longestWait)
       let delivery = news.take()
-      tell(delivery.troubles)
+      tell(delivery.turn)
       print(tail.unseen(of: delivery.entries), &lines)
       if end.isOutputClosed { return }
     }

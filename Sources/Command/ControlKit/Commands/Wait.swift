@@ -1,5 +1,5 @@
 import BreakerDocuments
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 extension CommandSpec {
   static let check = CommandSpec(
@@ -101,7 +101,6 @@ extension CommandContext {
     let end = timeout.map { ContinuousClock.now + $0 }
     // Listening begins before the first look, so that no change is missed between the two.
     let news = try news(of: name)
-    defer { news.end() }
     while true {
       let snapshot = try snapshot(of: name)
       if state.holds(for: snapshot) { return snapshot }
@@ -115,16 +114,26 @@ extension CommandContext {
       }
       let look = state.nextLook(at: snapshot)
       _ = DescriptorPoll(descriptors: [news.descriptor]).wait(
-        atMost: [left, look].compactMap { $0 }.min())
+        atMost: [left, look, news.longestWait].compactMap { $0 }.min())
       _ = news.take()
     }
   }
 
   /// Begins to listen for changes from now on.
-  func news(of name: String?) throws(ControlError) -> News {
-    if let news = News(of: store, name: name) { return news }
+  func news(of name: String?) throws(ControlError) -> HistoryNews {
+    if let news = HistoryNews(of: store, name: name) { return news }
     throw ControlError(
       .failed, "cannot wait", "this process has no file descriptor left", "raise 'ulimit -n'")
+  }
+
+  /// Says that the store cannot be read, or can be read again, so that no reader mistakes silence
+  /// for calm.
+  func tell(_ turn: HistoryNews.Turn?) {
+    switch turn {
+    case nil: break
+    case .unreadable(let error): complain("\(error): waiting for the store")
+    case .readable: complain("the store can be read again")
+    }
   }
 }
 

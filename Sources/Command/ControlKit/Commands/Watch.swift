@@ -1,5 +1,5 @@
 import BreakerDocuments
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 extension CommandSpec {
   static let watch = CommandSpec(
@@ -29,7 +29,6 @@ extension CommandSpec {
     try context.connectToExisting()
     for pattern in patterns where pattern.isName { _ = try context.snapshot(of: pattern.text) }
     let news = try context.news(of: nil)
-    defer { news.end() }
     let console = context.console
     if console.canDraw, !context.global.isJSON, let output = console.outputDescriptor,
       let screen = Screen(output: output)
@@ -47,7 +46,7 @@ extension CommandSpec {
 struct ChangeLines {
   private let context: CommandContext
   private let patterns: [NamePattern]
-  private let news: News
+  private let news: HistoryNews
 
   /// The names of the breakers that have had a line, as bytes, because texts of other bytes can be equal.
   private var shown: Set<[UInt8]> = []
@@ -61,7 +60,7 @@ struct ChangeLines {
   /// How often it looks for breakers that no entry tells of: calls create breakers without one.
   private static let period = Duration.seconds(1)
 
-  init(_ context: CommandContext, _ patterns: [NamePattern], _ news: News) {
+  init(_ context: CommandContext, _ patterns: [NamePattern], _ news: HistoryNews) {
     (self.context, self.patterns, self.news) = (context, patterns, news)
   }
 
@@ -74,8 +73,8 @@ struct ChangeLines {
     while context.isOutputOpen {
       let end = poll.wait(atMost: max(.zero, due - ContinuousClock.now))
       let delivery = news.take()
-      context.tell(delivery.troubles)
-      if delivery.troubles.contains(nil) { try printAll() }
+      context.tell(delivery.turn)
+      if case .readable = delivery.turn { try printAll() }
       for entry in delivery.entries where NamePattern.matches(entry.name, patterns) {
         let snapshot = try context.ask { store throws(StoreError) in
           try store.snapshot(of: entry.name)

@@ -1,11 +1,11 @@
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 /// The live table of breakers on a terminal.
 final class LiveView {
   private let context: CommandContext
   private let screen: Screen
   private let patterns: [NamePattern]
-  private let news: News
+  private let news: HistoryNews
   private var snapshots: [BreakerSnapshot] = []
   private var rates = RateBook()
   private var table: [String] = []
@@ -24,7 +24,8 @@ final class LiveView {
   /// The shortest time between updates, so that a burst of changes is shown at once.
   private static let shortestPeriod = Duration.milliseconds(100)
 
-  init(_ context: CommandContext, _ screen: Screen, _ patterns: [NamePattern], _ news: News) {
+  init(_ context: CommandContext, _ screen: Screen, _ patterns: [NamePattern], _ news: HistoryNews)
+  {
     (self.context, self.screen, self.patterns, self.news) = (context, screen, patterns, news)
   }
 
@@ -47,7 +48,7 @@ final class LiveView {
       draw()
       let next = (isNew ? earliest : due) - ContinuousClock.now
       let end = poll.wait(atMost: max(.zero, next))
-      if end.ready.contains(news.descriptor) { isNew = hear() || isNew }
+      isNew = hear() || isNew
       for wish in screen.wishes(end.ready) {
         switch wish {
         case .key(.quit), .hungUp: return .done
