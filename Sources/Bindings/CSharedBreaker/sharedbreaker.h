@@ -59,9 +59,9 @@
  * processes, for `lock_timeout_ns` at most. With SB_NOWAIT they return SB_WOULD_BLOCK instead of
  * reading or writing the file, or of waiting for a fork() or an sb_close() of another thread, and you
  * call them again where waiting is allowed, such as in a worker thread of an event loop. Where the policy
- * has a `queue-timeout`, sb_enter() also waits for room under `max-concurrent`, as long as that says: so
- * give callers that wait threads of their own, and never those that the calls under way need to end. An event
- * loop waits with sb_turn_open() instead. A caller that waits delays neither fork() nor sb_close(), which sends it away with SB_ERR_CLOSED. All other
+ * has a `queue-timeout`, sb_enter() also waits for room under `max-concurrent` and for the end of a hold, as
+ * long as that says: so give callers that wait threads of their own, and never those that the calls under way
+ * need to end. An event loop waits with sb_turn_open() instead. A caller that waits delays neither fork() nor sb_close(), which sends it away with SB_ERR_CLOSED. All other
  * functions that take a store, a breaker or a hook may read or write the file, unless their description
  * says that they do not. sb_interruptible() lets signals and other threads end waits early.
  *
@@ -624,7 +624,8 @@ int sb_leave(sb_breaker *breaker, sb_permit *permit, int outcome, const sb_detai
              uint32_t flags);
 
 /*
- * TURNS. A call that finds no room under `max-concurrent` waits for its turn where the policy has a `queue-timeout`.
+ * TURNS. A call that is held or finds no room under `max-concurrent` waits for its turn where the policy has a
+ * `queue-timeout`.
  * An event loop waits for a descriptor:
  *
  *     sb_turn *turn;

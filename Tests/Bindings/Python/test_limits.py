@@ -111,6 +111,61 @@ class Limits(StoreTestCase):
                 eventually(is_made)
             self.assertEqual(self.gpu.state, "closed")
 
+    def test_callers_wait_for_the_end_of_a_hold(self):
+        gpu = self.patient()
+
+        def block():
+            with gpu:
+                return "made"
+
+        async def coroutine():
+            async with gpu:
+                return "made"
+
+        for call in (block, gpu(lambda: "made"), lambda: asyncio.run(coroutine())):
+            gpu.hold(0.2)
+            before = self.totals("gpu")["held"]
+            self.assertEqual(call(), "made")
+            self.assertIsNone(gpu.snapshot()["hold"])
+            self.assertEqual(self.totals("gpu")["held"], before)
+
+    def test_a_caller_that_cannot_wait_until_the_end_of_a_hold_is_turned_away_at_once(self):
+        gpu = self.patient()
+        gpu.hold(4_000)
+
+        async def coroutine():
+            async with gpu:
+                self.fail("the work was run")
+
+        def block():
+            with gpu:
+                self.fail("the work was run")
+
+        for call in (block, lambda: asyncio.run(coroutine())):
+            with self.assertRaises(Rejected) as caught:
+                call()
+            self.assertEqual(caught.exception.cause, "held")
+            self.assertGreater(caught.exception.retry_after, 3_600)
+
+    def test_coroutines_that_wait_for_the_end_of_a_hold_go_when_it_is_ended_by_hand(self):
+        gpu = self.patient()
+        gpu.hold(1_000)
+        made = []
+
+        async def coroutine():
+            async with gpu:
+                made.append(1)
+
+        async def main():
+            calls = [asyncio.create_task(coroutine()) for _ in range(20)]
+            while gpu.snapshot()["limit"]["waiting"] < 20:
+                await asyncio.sleep(0)
+            gpu.end_hold()
+            await asyncio.gather(*calls)
+
+        asyncio.run(main())
+        self.assertEqual(len(made), 20)
+
     def test_every_kind_of_call_gives_its_room_back(self):
         @self.gpu
         def function(fails):

@@ -61,7 +61,7 @@ import Testing
   @Test(.timeLimit(.minutes(60)))
   func `one answer stops all who use a key, and so do an exit code and a hook's hold`() throws {
     let blocks = try blocks(of: "OneKeyManyAgents")
-    try #require(blocks.count == 4)
+    try #require(blocks.count == 5)
     let first = try run(blocks[0])
     #expect(first.code == 22)
     #expect(first.output.hasPrefix("cbctl: openai/prod-key: held for "))
@@ -76,8 +76,14 @@ import Testing
     #expect(second.output.contains("(exit code 29)"))
     #expect(second.output.hasSuffix("(quota used up)"))
     #expect(try timesAsked() == 2)
-    #expect(try run(blocks[3]).code == 0)
+    #expect(try run(blocks[4]).code == 0)
     #expect(try run("cbctl show openai/prod-key").output.contains("hold-for"))
+    // With a limit and a queue, a caller waits for the end of a hold that it can wait for.
+    #expect(try run(blocks[3]).code == 0)
+    let key = "openai/prod-key"
+    #expect(try run("cbctl reset \(key) --quiet").code == 0)
+    #expect(try run("cbctl hold \(key) --for 300ms && cbctl run \(key) -- true").code == 0)
+    #expect(try run("cbctl hold \(key) --for 6m && cbctl run \(key) -- true").code == 75)
   }
 
   @Test(.timeLimit(.minutes(60)))

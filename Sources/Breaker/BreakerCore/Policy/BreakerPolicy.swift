@@ -102,10 +102,10 @@ public struct BreakerPolicy: Sendable, Hashable {
   /// How many units of `maxConcurrent` background calls leave to all others (`reserve`).
   public var reserve: Int?
 
-  /// How many callers may wait for room; 1,024 if only `queueTimeout` is set (`queue`).
+  /// How many callers may wait; 1,024 if only `queueTimeout` is set (`queue`).
   public var queue: Int?
 
-  /// How long a caller may wait for room; without it, no caller waits (`queue-timeout`).
+  /// How long a caller may wait for room, or for the end of a hold; without it, no caller waits (`queue-timeout`).
   public var queueTimeout: Duration?
 
   /// How calls count that are under way when their process ends (`lost-calls`).

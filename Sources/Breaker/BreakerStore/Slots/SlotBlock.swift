@@ -51,8 +51,9 @@ internal import Synchronization
   package func enter(
     _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait? = nil
   ) -> SlotEntry {
-    if let held = take(claim, terms) { return .begun(held) }
-    return enterWithCare(claim, terms, wait)
+    let isHeld = wait?.isHeld ?? false
+    if !isHeld, let held = take(claim, terms) { return .begun(held) }
+    return enterWithCare(claim, terms, wait, isHeld: isHeld)
   }
 
   /// Ends a call; false if it has ended before, or belongs to another process.
@@ -262,9 +263,9 @@ extension SlotBlock {
   }
 
   private func enterWithCare(
-    _ claim: CallClaim, _ terms: SlotTerms, _ wait: SlotWait?
+    _ claim: CallClaim, _ terms: SlotTerms, _ wait: SlotWait?, isHeld: Bool
   ) -> SlotEntry {
-    switch prepare(claim, terms, looks: wait == nil) {
+    switch prepare(claim, terms, looks: wait == nil, isHeld: isHeld) {
     case .entry(let entry): entry
     case .owner(let own): attend(claim, terms, own, wait)
     }
@@ -276,10 +277,14 @@ extension SlotBlock {
   ///   - claim: How much the call takes, and its priority.
   ///   - terms: The limit that the caller knows.
   ///   - looks: Whether it looks for owners that have ended; a caller that waits does so anyway.
+  ///   - isHeld: Whether it does not begin although there is room.
   /// - Returns: The answer, or the owner in whose name the caller has to wait.
-  func prepare(_ claim: CallClaim, _ terms: SlotTerms, looks: Bool) -> Prepared {
+  func prepare(
+    _ claim: CallClaim, _ terms: SlotTerms, looks: Bool, isHeld: Bool
+  ) -> Prepared {
     guard let own = owners.own ?? owners.register() else { return .entry(.unknown) }
     guard adopt(terms) else { return .entry(.outdated) }
+    if isHeld { return .owner(own) }
     if let held = take(claim, terms) { return .entry(.begun(held)) }
     if looks, lookForTheDead(), let held = take(claim, terms) { return .entry(.begun(held)) }
     return .owner(own)

@@ -99,6 +99,11 @@ final class SlotDispatcher: @unchecked Sendable {
           end(waiter, with: refusal)
           continue
         }
+        if let later = waiter.wait.heldUntil() {
+          watched.end = min(watched.end, later)
+          left[due.index] = waiter
+          break
+        }
         guard let held = block.takeWithCare(waiter.claim, waiter.owner) else {
           left[due.index] = waiter
           break
@@ -197,15 +202,16 @@ extension SlotBlock {
     _ claim: CallClaim, _ terms: SlotTerms, wait: SlotWait,
     _ answer: @escaping @Sendable (SlotEntry) -> Void
   ) -> QueuedCall {
-    if let held = take(claim, terms) { return .answered(.begun(held)) }
+    let isHeld = wait.isHeld
+    if !isHeld, let held = take(claim, terms) { return .answered(.begun(held)) }
     let own: UInt64
-    switch prepare(claim, terms, looks: false) {
+    switch prepare(claim, terms, looks: false, isHeld: isHeld) {
     case .entry(let entry): return .answered(entry)
     case .owner(let number): own = number
     }
-    guard let caller = arrive(claim, own, isBrief: false, ringing: owners.ownIndex) else {
-      return .answered(.busy)
-    }
+    let found = arrive(
+      claim, own, isBrief: false, ringing: owners.ownIndex, as: wait.standing)
+    guard let caller = found else { return .answered(.busy) }
     guard hasPlace(for: caller, among: terms.places) else {
       leave(caller)
       return .answered(.busy)

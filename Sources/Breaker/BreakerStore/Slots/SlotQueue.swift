@@ -1,6 +1,7 @@
 internal import BreakerCore
 internal import CHost
 internal import Glibc
+internal import Synchronization
 
 /// How long a caller waits for its turn.
 package struct SlotWait: Sendable {
@@ -10,8 +11,32 @@ package struct SlotWait: Sendable {
   /// Whether it still wants to wait; asked before each sleep, and whenever the caller is woken.
   let isWanted: @Sendable () -> Bool
 
+  /// Until when the caller does not begin although there is room, on the monotonic clock; nil if it may begin.
+  ///
+  /// Asked only of the first in the queue, and before a caller begins without a wait.
+  let heldUntil: @Sendable () -> Int64?
+
+  /// The caller's place in the order, which it keeps if it has to wait again; nil if it draws another one.
+  let standing: Standing?
+
   /// Runs a body in which the thread sleeps; nil if that takes nothing else.
   private let asleep: (@Sendable (() -> Void) -> Void)?
+
+  /// The place of a caller in the order of arrival.
+  package final class Standing: Sendable {
+    private let word = Atomic<Int64>(0)
+
+    package init() {}
+
+    /// The ticket that was drawn for the caller; nil before that.
+    var ticket: Int64? {
+      get {
+        let ticket = word.load(ordering: .relaxed)
+        return ticket > 0 ? ticket : nil
+      }
+      set { word.store(newValue ?? 0, ordering: .relaxed) }
+    }
+  }
 
   package init(
     atMost timeout: Duration, while isWanted: @escaping @Sendable () -> Bool = { true }
@@ -22,12 +47,18 @@ package struct SlotWait: Sendable {
   /// A wait until an instant of the monotonic clock.
   package init(
     until end: Int64, while isWanted: @escaping @Sendable () -> Bool,
+    heldUntil: @escaping @Sendable () -> Int64? = { nil }, as standing: Standing? = nil,
     asleep: (@Sendable (() -> Void) -> Void)? = nil
   ) {
+    self.standing = standing
     until = end
     self.isWanted = isWanted
+    self.heldUntil = heldUntil
     self.asleep = asleep
   }
+
+  /// Whether the caller does not begin now although there is room.
+  var isHeld: Bool { heldUntil() != nil }
 
   /// Why the caller goes on without its turn; nil if it waits on.
   var refusal: SlotEntry? {
@@ -38,6 +69,11 @@ package struct SlotWait: Sendable {
   /// Runs a body in which the thread sleeps, with all that the caller wants done around it.
   func sleeping(_ body: () -> Void) {
     if let asleep { asleep(body) } else { body() }
+  }
+
+  /// How many nanoseconds are left until an instant of the monotonic clock.
+  package static func left(until end: Int64) -> Int64 {
+    end.subtractingSaturating(Patience.monotonicNanoseconds())
   }
 
   /// When a wait that begins now and lasts at most so many nanoseconds ends.
@@ -58,7 +94,9 @@ extension SlotBlock {
     _ claim: CallClaim, _ terms: SlotTerms, _ own: UInt64, _ wait: SlotWait?
   ) -> SlotEntry {
     if wait == nil, gate.limit?.hasRoom(for: claim, beside: usage) != true { return .busy }
-    guard let caller = arrive(claim, own, isBrief: wait == nil) else { return .busy }
+    guard let caller = arrive(claim, own, isBrief: wait == nil, as: wait?.standing) else {
+      return .busy
+    }
     defer { leave(caller) }
     guard let wait else { return attendBriefly(caller, claim, own) }
     guard hasPlace(for: caller, among: terms.places) else { return .busy }
@@ -91,15 +129,18 @@ extension SlotBlock {
     var isRung = true
     var last: UInt32 = 0
     var nextLook: Int64 = 0
+    var heldUntil: Int64?
     while true {
       let heard = unsafe sb_bell(bell)
       // A thread whose wait can be interrupted wakes far more often than it has to look.
       let looks =
         isRung || heard != last
-        || Patience.monotonicNanoseconds() >= min(nextLook, wait.until)
+        || Patience.monotonicNanoseconds() >= min(nextLook, wait.until, heldUntil ?? .max)
       if looks {
         guard isPresent(caller) else { return .busy }
-        if first?.index == caller.index, let held = takeWithCare(claim, own) { return .begun(held) }
+        let isFirst = first?.index == caller.index
+        heldUntil = isFirst ? wait.heldUntil() : nil
+        if isFirst, heldUntil == nil, let held = takeWithCare(claim, own) { return .begun(held) }
       }
       if let refusal = wait.refusal {
         // The process that changed the breaker may not have woken the others.
@@ -112,7 +153,7 @@ extension SlotBlock {
       }
       last = heard
       isRung = false
-      let end = min(wait.until, nextLook)
+      let end = min(wait.until, nextLook, heldUntil ?? .max)
       wait.sleeping { isRung = unsafe sb_await(bell, heard, end) != 0 }
     }
   }
@@ -128,6 +169,9 @@ extension SlotBlock {
     }
     if let next { ring(next.index) }
   }
+
+  /// Wakes the first in the queue if there is room for it, because it may begin now.
+  package func wakeFirst() { settle() }
 
   /// Wakes all waiters, so that each asks whether it still wants to wait.
   package func wakeAll() {
@@ -148,9 +192,11 @@ extension SlotBlock {
 extension SlotBlock {
   /// Takes a place; nil if all are taken.
   ///
-  /// With `ringing`, the bell of that process in the table of owners is rung for the caller.
+  /// With `ringing`, the bell of that process in the table of owners is rung for the caller. A caller that has waited
+  /// before has a standing, and comes back to its place in the order.
   func arrive(
-    _ claim: CallClaim, _ own: UInt64, isBrief: Bool, ringing ringer: Int? = nil
+    _ claim: CallClaim, _ own: UInt64, isBrief: Bool, ringing ringer: Int? = nil,
+    as standing: SlotWait.Standing? = nil
   ) -> Caller? {
     guard let index = takePlace(own) ?? takePlaceOfTheDead(own) else { return nil }
     unsafe sb_set(waiter(index, .ringer), UInt64(clamping: ringer.map { $0 + 1 } ?? 0))
@@ -160,7 +206,10 @@ extension SlotBlock {
     unsafe sb_set(waiter(index, .since), now)
     unsafe sb_set(waiter(index, .awake), now)
     unsafe sb_set(waiter(index, .called), 0)
-    let ticket = Int64(bitPattern: unsafe sb_next(header(.tickets)) & Self.ticketMask)
+    let ticket =
+      standing?.ticket
+      ?? Int64(bitPattern: unsafe sb_next(header(.tickets)) & Self.ticketMask)
+    standing?.ticket = ticket
     let caller = Caller(
       index: index,
       word: PlaceWord(WaitingPlace(claim.priority, ticket: ticket), isBrief: isBrief))

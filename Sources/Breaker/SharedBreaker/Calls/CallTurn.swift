@@ -196,14 +196,21 @@ extension Breaker {
     if let ticket = engine.takeRoom(on: cell, claim, outers: outers) {
       return .decided(.permitted(ticket))
     }
-    guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else { return nil }
-    guard let (ticket, limit) = engine.limit(over: decision, request, of: cell) else {
-      return .decided(told(decision))
+    let search: RoomSearch
+    if let limit = engine.limitOfQueue(while: request, isHeldBy: cell, mayWait: mayWait) {
+      search = RoomSearch(engine, for: request, nil, of: cell, under: limit)
+    } else {
+      guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else {
+        return nil
+      }
+      guard let (ticket, limit) = engine.limit(over: decision, request, of: cell) else {
+        return .decided(told(decision))
+      }
+      if let ticket = engine.begun(ticket, under: limit, request, of: cell) {
+        return .decided(told(.permitted(ticket)))
+      }
+      search = RoomSearch(engine, for: request, ticket, of: cell, under: limit)
     }
-    if let ticket = engine.begun(ticket, under: limit, request, of: cell) {
-      return .decided(told(.permitted(ticket)))
-    }
-    let search = RoomSearch(engine, for: request, ticket, of: cell, under: limit)
     guard let turn = CallTurn(self, search, on: descriptor) else { return .noDescriptor }
     switch try turn.take(mayWait: mayWait) {
     case .decided(let decision): return .decided(decision)

@@ -110,6 +110,14 @@ extension Engine {
   }
 }
 
+extension Rejection {
+  /// Whether only a hold rejects, and no longer than until an instant of the monotonic clock.
+  fileprivate func endsHold(by end: Int64) -> Bool {
+    guard cause == .held, let retryAfter else { return false }
+    return retryAfter.inNanoseconds <= SlotWait.left(until: end)
+  }
+}
+
 /// While a call looks for room.
 extension Engine {
   /// Re-reads the limit after another process has put a newer one in force; nil if the breaker no longer has one.
@@ -142,8 +150,9 @@ extension Engine {
     return LimitInForce(limit: known.limit, terms: terms)
   }
 
-  /// Whether a breaker still permits calls, as far as that is known.
-  func isStillPermitted(_ cell: Cell, from source: Ticket.Source) -> Bool {
+  /// Whether a breaker still permits calls, as far as that is known, or holds them for no longer than until an instant
+  /// of the monotonic clock.
+  func isStillPermitted(_ cell: Cell, from source: Ticket.Source, until end: Int64) -> Bool {
     if isEnding.load(ordering: .sequentiallyConsistent) || options.processes.ending() != nil {
       return false
     }
@@ -163,8 +172,81 @@ extension Engine {
     guard let known = look({ $0.knowledge[cell].known }), known.exists else { return false }
     switch assess(known) {
     case .permitted: return known.limit != nil
-    case .rejected, .undecided: return false
+    case .rejected(let rejection): return rejection.endsHold(by: end)
+    // The hold is over, and this caller may be the one that goes first.
+    case .undecided: return known.breaker.record.state == .closed
     }
+  }
+
+  /// How many nanoseconds a breaker holds calls, or has them wait for the one that goes first; nil if it does not, as
+  /// far as memory tells.
+  func heldFor(_ cell: Cell) -> Int64? {
+    if isPermittedWithinLimit(cell) { return nil }
+    guard let known = look({ $0.knowledge[cell].known }), known.exists,
+      case .rejected(let rejection) = assess(known), rejection.cause == .held
+    else { return nil }
+    return rejection.retryAfter?.inNanoseconds
+  }
+
+  /// Until when a breaker holds calls, on the monotonic clock; nil if it does not.
+  ///
+  /// What other processes have changed is read first, so that a caller whose turn it is does not begin in a hold.
+  func heldUntil(_ cell: Cell) -> Int64? {
+    if isPermittedWithinLimit(cell) { return nil }
+    // A store that fails holds no call.
+    guard readChanges(of: cell) else { return nil }
+    guard let held = heldFor(cell) else { return nil }
+    // Another clock may be set forward at any time, and wakes no thread then.
+    return SlotWait.end(ofAtMost: isSystemClock ? held : min(held, Self.pollOfOtherClock))
+  }
+
+  /// Reads what other processes have changed, unless it is known; false if the store fails.
+  @discardableResult func readChanges(of cell: Cell) -> Bool {
+    do throws(StoreError) {
+      _ = try waiting(.brief) { () throws(StoreError) in
+        _ = try isCurrent(mayWait: true)
+        return try known(cell)
+      }
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  /// How often a caller that waits for the end of a hold looks at a clock that is not the system's.
+  private static let pollOfOtherClock: Int64 = 5_000_000
+
+  /// The limit in whose queue a call waits for the end of a hold; nil if there is none, or the call cannot or need not
+  /// wait.
+  func limitOfQueue(
+    while request: Request, isHeldBy cell: Cell, mayWait: Bool
+  ) -> LimitInForce? {
+    guard !request.isNamed, isAvailable, !isAlone(cell), !isPermittedWithinLimit(cell),
+      !(isCurrent && cell.word.has(CellWord.permits))
+    else { return nil }
+    do throws(StoreError) {
+      let isKnown = try waiting { () throws(StoreError) -> Bool in
+        guard try isCurrent(mayWait: mayWait) else { return false }
+        return try known(cell, mayWait: mayWait) != nil
+      }
+      guard isKnown else { return nil }
+    } catch {
+      // The decision finds the same error, and deals with it.
+      return nil
+    }
+    guard let limit = cell.limit, let patience = limit.limit.patience,
+      let held = heldFor(cell) ?? (limit.limit.slots.isAwaited ? overFor(cell) : nil),
+      held <= max(0, patience.subtractingSaturating(request.waited))
+    else { return nil }
+    return LimitInForce(limit: limit.limit, terms: limit.terms)
+  }
+
+  /// Zero if a hold is over and no call has gone first yet: one that comes now must not overtake those that wait.
+  private func overFor(_ cell: Cell) -> Int64? {
+    guard let known = look({ $0.knowledge[cell].known }), known.exists,
+      known.breaker.record.state == .closed, case .undecided = assess(known)
+    else { return nil }
+    return 0
   }
 
   /// Whether a breaker permits calls for which there is room, as far as memory tells; false if it does not tell.
@@ -232,10 +314,19 @@ extension Engine {
   ///
   /// If the breaker has opened, they leave at once; if its limit was raised, or the mode observes, they
   /// begin.
-  func tellWaiters(on cell: Cell, under limit: CellLimit?, _ known: Known) {
+  /// If a hold has ended, the first in the queue goes.
+  func tellWaiters(
+    on cell: Cell, under limit: CellLimit?, _ known: Known, wereHeld: Bool
+  ) {
     let now = cell.limit
     // A process that has made no call under the limit tells waiting callers as well.
-    if !known.letsCallersWait { (limit ?? now?.limit)?.slots.wakeAll() }
+    if let slots = (limit ?? now?.limit)?.slots {
+      if !known.letsCallersWait {
+        slots.wakeAll()
+      } else if wereHeld {
+        slots.wakeFirst()
+      }
+    }
     if let now, now.limit !== limit { now.limit.slots.adopt(now.terms) }
   }
 

@@ -228,6 +228,7 @@ extension Engine {
   ) {
     let known = read(done.breaker)
     let limit = cell.limit?.limit
+    let wereHeld = !cell.word.has(CellWord.permitsWithinLimit)
     let others = done.others.map { read($0) }
     update { state in
       if own.isUndeclared, let words = own.declared {
@@ -245,7 +246,7 @@ extension Engine {
       state.availability.hasConnected()
       state.collect([(cell.name, done.events)], done.syncError)
     }
-    tellWaiters(on: cell, under: limit, known)
+    tellWaiters(on: cell, under: limit, known, wereHeld: wereHeld)
   }
 
   /// Takes a step on the breaker that this process has for itself alone.
@@ -316,8 +317,8 @@ extension Engine {
     for breaker in breakers where states[breaker.id]?.waiters.isEmpty == false {
       let known = read(breaker)
       if let limit = known.limit { limit.slots.adopt(limit.terms(at: breaker.revision)) }
-      guard !known.letsCallersWait else { continue }
-      storage.slots(ofBreaker: breaker.id)?.wakeAll()
+      let slots = storage.slots(ofBreaker: breaker.id)
+      if known.letsCallersWait { slots?.wakeFirst() } else { slots?.wakeAll() }
     }
   }
 }

@@ -250,6 +250,8 @@ final class Known: Sendable {
     // Each field by itself: a method of the record would get a copy, which counts a dozen references.
     if rejectsUntil != nil {
       let isHeld = breaker.record.state == .closed
+      // A call that may wait for the end of a hold is not rejected without a look at its time.
+      if isHeld, limit?.patience != nil { return CellWord(flags: 0, of: breaker) }
       return CellWord(flags: CellWord.rejects | (isHeld ? CellWord.isHeld : 0), of: breaker)
     }
     let permits =

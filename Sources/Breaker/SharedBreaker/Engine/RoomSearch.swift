@@ -2,7 +2,9 @@ internal import BreakerCore
 internal import BreakerStore
 internal import Synchronization
 
-/// The search of a permitted call for room: what it asks the slots, and what follows from the answers.
+/// The search of a call for room: what it asks the slots, and what follows from the answers.
+///
+/// The call was permitted, or it waits for the end of a hold, and is permitted after that.
 ///
 /// It waits for nothing itself, so threads and tasks search in the same way.
 ///
@@ -20,8 +22,14 @@ struct RoomSearch: ~Copyable {
   /// Whether the search owns the ticket, so that it gives up the lease if it does not hand it out.
   private var ownsTicket = true
 
+  /// Whether the call waits for the end of a hold, so that it has yet to be permitted.
+  private var isHeld: Bool
+
   /// When a caller that waits gives up; nil if it never waits.
   private var latest: Int64?
+
+  /// Its place in the order of arrival.
+  private var standing = SlotWait.Standing()
   private var looks = 0
 
   /// When the first of these looks was.
@@ -31,9 +39,11 @@ struct RoomSearch: ~Copyable {
   private static let mostLooks = 8
 
   init(
-    _ engine: Engine, for request: Engine.Request, _ ticket: Ticket, of cell: Cell,
+    _ engine: Engine, for request: Engine.Request, _ permitted: Ticket?, of cell: Cell,
     under inForce: Engine.LimitInForce
   ) {
+    let ticket = permitted ?? Ticket(.unknown)
+    isHeld = permitted == nil
     self.engine = engine
     self.request = request
     self.cell = cell
@@ -59,14 +69,14 @@ struct RoomSearch: ~Copyable {
   var wait: SlotWait? {
     guard let end else { return nil }
     let (source, engine, cell, limit) = (ticket.source, engine, cell, inForce.limit)
+    let isOfStore = source == .store
     return SlotWait(
       until: end,
       while: {
         // This caller may be the only one to notice a death, and its own turn may be far off.
         engine.recordLostCalls(of: cell, under: limit)
-        guard engine.isStillPermitted(cell, from: source), !engine.isObserving(cell) else {
-          return false
-        }
+        guard engine.isStillPermitted(cell, from: source, until: end), !engine.isObserving(cell)
+        else { return false }
         engine.lookAfterSlotsWhileWaiting()
         guard engine.areInUse(limit.slots, by: cell) else { return false }
         // A process that was killed may have changed the limit, and told no other one.
@@ -74,7 +84,8 @@ struct RoomSearch: ~Copyable {
         // If a wait for the store was ended early meanwhile, this one goes on.
         Patience.forgetInterruption()
         return true
-      }, asleep: request.asleep)
+      }, heldUntil: { isOfStore ? engine.heldUntil(cell) : nil }, as: standing,
+      asleep: request.asleep)
   }
 
   /// Asks the slots for room, and waits for it as `wait` says, or not at all without one.
@@ -117,15 +128,18 @@ struct RoomSearch: ~Copyable {
       return .decided(rejected())
     case .begun(let held):
       // The breaker may have changed while the call waited, or by the lost calls that it has recorded.
-      guard isPatient || hasRecorded, !engine.isUnchanged(cell, since: ticket) else {
+      guard isPatient || hasRecorded, isHeld || !engine.isUnchanged(cell, since: ticket) else {
         return .decided(.permitted(handedOut(holding: held)))
       }
       return try decideAgain(holding: held, mayWait: mayWait)
     case .busy:
       guard isPatient, !isEnding else { return .decided(rejected()) }
+      if isHeld { return try decideAgain(mayWait: mayWait, isLast: true) }
       let isPermitted = ticket.source != .store || engine.isPermittedWithinLimit(cell)
       if !mayWait, !isPermitted { return .hasToWait }
-      if engine.isStillPermitted(cell, from: ticket.source) { return .decided(rejected()) }
+      if engine.isStillPermitted(cell, from: ticket.source, until: 0) {
+        return .decided(rejected())
+      }
       return try decideAgain(mayWait: mayWait)
     case .unwanted:
       // The obstacle may be gone by now, and the caller's time is not over.
@@ -137,11 +151,13 @@ struct RoomSearch: ~Copyable {
       let isLast = looks == Self.mostLooks
       guard let next = engine.limitNow(of: cell, after: inForce, isLast: isLast) else {
         // It has no limit any more.
+        if isHeld { return try decideAgain(mayWait: mayWait, isLast: true) }
         return .decided(.permitted(handedOut()))
       }
-      inForce = next
+      turn(to: next)
       return .asksAgain
     case .unknown:
+      if isHeld { return try decideAgain(mayWait: mayWait, isLast: true) }
       // The table of owners is full. Permit the call: a limit must not stop work.
       return .decided(.permitted(handedOut()))
     }
@@ -173,14 +189,36 @@ struct RoomSearch: ~Copyable {
     ownsTicket = false
   }
 
-  /// Decides again on a call that has left the queue.
-  private mutating func decideAgain(mayWait: Bool) throws(BreakerError) -> Step {
+  /// Goes on under another limit, in the queue of which the call has no place yet.
+  private mutating func turn(to limit: Engine.LimitInForce) {
+    if limit.limit.slots !== inForce.limit.slots { standing = SlotWait.Standing() }
+    inForce = limit
+  }
+
+  /// Whether the call goes on waiting because of a hold, which may have begun meanwhile.
+  private mutating func waitsForHold() -> Bool {
+    guard let latest, ticket.source == .store, let held = engine.heldFor(cell),
+      held <= SlotWait.left(until: latest)
+    else { return false }
+    noteLook()
+    isHeld = looks < Self.mostLooks
+    return isHeld
+  }
+
+  /// Decides again on a call that has left the queue; the last time, it does not come back.
+  private mutating func decideAgain(
+    mayWait: Bool, isLast: Bool = false
+  ) throws(BreakerError) -> Step {
     // First, or the call would be rejected by its own lease.
     giveUp()
+    if mayWait { engine.readChanges(of: cell) }
+    if !isLast, waitsForHold() { return .asksAgain }
     guard let decision = try newDecision(mayWait: mayWait) else { return .hasToWait }
+    if case .rejected = decision, !isLast, waitsForHold() { return .asksAgain }
     guard case .permitted(let next) = decision, let limit = engine.limit(over: next, of: cell)
     else { return .decided(decision) }
-    (ticket, inForce, ownsTicket) = (next, limit, true)
+    (ticket, ownsTicket, isHeld) = (next, true, false)
+    turn(to: limit)
     // While the mode observes, no call waits.
     if engine.isObserving(cell) { latest = nil }
     noteLook()
@@ -204,11 +242,17 @@ struct RoomSearch: ~Copyable {
     holding held: HeldSlot, mayWait: Bool
   ) throws(BreakerError) -> Step {
     giveUp()
+    if mayWait { engine.readChanges(of: cell) }
+    // Another call may have been the first to go after the hold.
+    if waitsForHold() {
+      inForce.limit.slots.end(held)
+      return .asksAgain
+    }
     switch try newDecision(mayWait: mayWait) {
     case .permitted(let ticket)?: return .decided(.permitted(ticket.holding(held)))
     case .rejected(let rejection)?:
       inForce.limit.slots.end(held)
-      return .decided(.rejected(rejection))
+      return waitsForHold() ? .asksAgain : .decided(.rejected(rejection))
     case nil: return .hasToWait
     }
   }
@@ -231,14 +275,17 @@ struct RoomSearch: ~Copyable {
 
 /// Waiting for the turn of a call: a thread, or a task without one.
 extension Engine {
-  /// Finds room for a call that has been permitted, if there is any at once.
+  /// Finds room for a call that has been permitted, or that has none to show because it waits for the end of a hold,
+  /// if there is any at once.
   ///
   /// - Returns: The decision; nil, and nothing has changed, if the call has to wait for its turn, or to read
   ///   which limit is in force.
   func findRoomAtOnce(
-    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell
+    for ticket: Ticket?, under inForce: LimitInForce, _ request: Request, of cell: Cell
   ) throws(BreakerError) -> Decision<Ticket>? {
-    if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
+    if let ticket = ticket.flatMap({ begun($0, under: inForce, request, of: cell) }) {
+      return .permitted(ticket)
+    }
     var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
     guard !search.isPatient else { return nil }
     let entry = search.enter()
@@ -256,9 +303,11 @@ extension Engine {
 
   /// Finds room for a call that has been permitted, and waits for it if the policy says so.
   func findRoom(
-    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell
+    for ticket: Ticket?, under inForce: LimitInForce, _ request: Request, of cell: Cell
   ) throws(BreakerError) -> Decision<Ticket> {
-    if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
+    if let ticket = ticket.flatMap({ begun($0, under: inForce, request, of: cell) }) {
+      return .permitted(ticket)
+    }
     var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
     while true {
       Patience.forgetInterruption()
@@ -278,9 +327,11 @@ extension Engine {
   ///
   /// - Throws: `CancellationError` too, if the task is cancelled while it waits.
   nonisolated(nonsending) func findRoomInTurn(
-    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell
+    for ticket: Ticket?, under inForce: LimitInForce, _ request: Request, of cell: Cell
   ) async throws -> Decision<Ticket> {
-    if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
+    if let ticket = ticket.flatMap({ begun($0, under: inForce, request, of: cell) }) {
+      return .permitted(ticket)
+    }
     var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
     while true {
       let entry: SlotEntry

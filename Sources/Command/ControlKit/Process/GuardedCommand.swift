@@ -73,7 +73,7 @@ struct GuardedCommand {
     let snapshot = breaker.snapshot()
     guard let patience = snapshot.policy.queueTimeout, patience > .zero,
       snapshot.mode != .observe,
-      let obstacle = LimitWords.obstacle(snapshot)
+      let obstacle = LimitWords.wait(snapshot)
     else { return }
     say("\(obstacle): may wait for its turn for up to \(DurationText.format(patience))")
   }

@@ -19,6 +19,15 @@ enum LimitWords {
     return snapshot.limit.map { String($0.waiting) } ?? unknown
   }
 
+  /// Why a call may have to wait now, for room or for the end of a hold; nil if it need not, or if that is unknown.
+  static func wait(_ snapshot: BreakerSnapshot) -> String? {
+    guard snapshot.rejection?.cause == .held, let left = snapshot.retryAfter else {
+      return obstacle(snapshot)
+    }
+    guard let patience = snapshot.policy.queueTimeout, left <= patience else { return nil }
+    return "held for another \(SpokenDuration.format(left))"
+  }
+
   /// Why a call finds no room now; nil if it does, or if that is unknown.
   static func obstacle(_ snapshot: BreakerSnapshot) -> String? {
     guard snapshot.permits, snapshot.hasRoom == false, let busy = busy(snapshot),
