@@ -47,6 +47,9 @@ final class SlotCare: Sendable {
   /// The shortest time between two thorough looks on the host.
   static let round: Int64 = 1_000_000_000
 
+  /// How far ahead the first in the queue can say that it is awake, as it does while it is held.
+  static let longestAhead: Int64 = 900_000_000
+
   /// How long a caller may take to answer.
   static let absence: Int64 = 100_000_000
 
@@ -328,6 +331,7 @@ extension SlotBlock {
       return passAll(at: now) ? .changed : .quiet
     }
     let isDue = limit.hasRoom(for: claim(of: first), beside: usage)
+    if isAwakeAhead(first.index, at: now) { return .quiet }
     let awake = lastAwake(first.index, at: now)
     guard isDue || now - awake >= UInt64(SlotCare.second) else { return .quiet }
     call(first.index, at: now)
@@ -398,6 +402,12 @@ extension SlotBlock {
     let called = unsafe sb_load(waiter(index, .called))
     // A time that is ahead is a damaged one.
     return called != 0 && called <= now ? called : nil
+  }
+
+  /// Whether a caller has said that it does not begin yet.
+  private func isAwakeAhead(_ index: Int, at now: UInt64) -> Bool {
+    let awake = unsafe sb_load(waiter(index, .awake))
+    return awake > now && awake <= now &+ UInt64(SlotCare.longestAhead)
   }
 
   /// When a caller was last awake; 0 if the word is damaged.

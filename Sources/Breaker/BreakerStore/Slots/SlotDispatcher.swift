@@ -99,12 +99,10 @@ final class SlotDispatcher: @unchecked Sendable {
           end(waiter, with: refusal)
           continue
         }
-        if let later = waiter.wait.heldUntil() {
-          watched.end = min(watched.end, later)
-          left[due.index] = waiter
-          break
-        }
-        guard let held = block.takeWithCare(waiter.claim, waiter.owner) else {
+        let later = waiter.wait.heldUntil()
+        guard later == nil, let held = block.takeWithCare(waiter.claim, waiter.owner) else {
+          block.noteHeld(waiter.caller, until: later, waiter.wait)
+          if let later { watched.end = min(watched.end, later) }
           left[due.index] = waiter
           break
         }

@@ -11,10 +11,16 @@ package struct SlotWait: Sendable {
   /// Whether it still wants to wait; asked before each sleep, and whenever the caller is woken.
   let isWanted: @Sendable () -> Bool
 
+  /// Whether the caller takes a place in the queue even if there is room.
+  let isHeld: Bool
+
   /// Until when the caller does not begin although there is room, on the monotonic clock; nil if it may begin.
   ///
-  /// Asked only of the first in the queue, and before a caller begins without a wait.
+  /// Asked only of the first in the queue, and only if there is room for it.
   let heldUntil: @Sendable () -> Int64?
+
+  /// Called if a caller that might begin has found no room after all.
+  let foundNoRoom: @Sendable () -> Void
 
   /// The caller's place in the order, which it keeps if it has to wait again; nil if it draws another one.
   let standing: Standing?
@@ -47,18 +53,18 @@ package struct SlotWait: Sendable {
   /// A wait until an instant of the monotonic clock.
   package init(
     until end: Int64, while isWanted: @escaping @Sendable () -> Bool,
-    heldUntil: @escaping @Sendable () -> Int64? = { nil }, as standing: Standing? = nil,
+    isHeld: Bool = false, heldUntil: @escaping @Sendable () -> Int64? = { nil },
+    foundNoRoom: @escaping @Sendable () -> Void = {}, as standing: Standing? = nil,
     asleep: (@Sendable (() -> Void) -> Void)? = nil
   ) {
     self.standing = standing
     until = end
     self.isWanted = isWanted
+    self.isHeld = isHeld
     self.heldUntil = heldUntil
+    self.foundNoRoom = foundNoRoom
     self.asleep = asleep
   }
-
-  /// Whether the caller does not begin now although there is room.
-  var isHeld: Bool { heldUntil() != nil }
 
   /// Why the caller goes on without its turn; nil if it waits on.
   var refusal: SlotEntry? {
@@ -138,9 +144,12 @@ extension SlotBlock {
         || Patience.monotonicNanoseconds() >= min(nextLook, wait.until, heldUntil ?? .max)
       if looks {
         guard isPresent(caller) else { return .busy }
-        let isFirst = first?.index == caller.index
-        heldUntil = isFirst ? wait.heldUntil() : nil
-        if isFirst, heldUntil == nil, let held = takeWithCare(claim, own) { return .begun(held) }
+        heldUntil = nil
+        if due?.index == caller.index {
+          heldUntil = wait.heldUntil()
+          if heldUntil == nil, let held = takeWithCare(claim, own) { return .begun(held) }
+          noteHeld(caller, until: heldUntil, wait)
+        }
       }
       if let refusal = wait.refusal {
         // The process that changed the breaker may not have woken the others.
@@ -168,6 +177,15 @@ extension SlotBlock {
       next = Caller(index: index, word: word)
     }
     if let next { ring(next.index) }
+  }
+
+  /// Notes that the first in the queue has not begun although there was room, and is awake.
+  func noteHeld(_ caller: Caller, until end: Int64?, _ wait: SlotWait) {
+    guard let end else { return wait.foundNoRoom() }
+    // Ahead of now, so that a watcher need not call it to see that it is not stopped.
+    let ahead = min(max(0, SlotWait.left(until: end)), SlotCare.longestAhead)
+    unsafe sb_set(
+      waiter(caller.index, .awake), UInt64(bitPattern: sb_coarse_nanoseconds() + ahead))
   }
 
   /// Wakes the first in the queue if there is room for it, because it may begin now.

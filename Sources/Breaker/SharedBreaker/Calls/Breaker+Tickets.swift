@@ -57,7 +57,7 @@ extension Breaker {
   package func enterUnlimited(mayWait: Bool) throws(BreakerError) -> UnlimitedEntry? {
     if engine.isLimited(cell) { return .limited }
     let request = request(probeTimeout: nil)
-    if engine.limitOfQueue(while: request, isHeldBy: cell, mayWait: mayWait) != nil {
+    if try engine.limitOfQueue(while: request, isHeldBy: cell, mayWait: mayWait) != nil {
       return .limited
     }
     guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else { return nil }

@@ -197,7 +197,7 @@ extension Breaker {
       return .decided(.permitted(ticket))
     }
     let search: RoomSearch
-    if let limit = engine.limitOfQueue(while: request, isHeldBy: cell, mayWait: mayWait) {
+    if let limit = try engine.limitOfQueue(while: request, isHeldBy: cell, mayWait: mayWait) {
       search = RoomSearch(engine, for: request, nil, of: cell, under: limit)
     } else {
       guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else {

@@ -65,7 +65,7 @@ extension Engine {
   /// - Throws: `BreakerError.store` if a wait was ended early, or if the store cannot be used and the
   ///   request says to throw.
   func admit(_ request: Request, to cell: Cell) throws(BreakerError) -> Decision<Ticket> {
-    if let limit = limitOfQueue(while: request, isHeldBy: cell, mayWait: true) {
+    if let limit = try limitOfQueue(while: request, isHeldBy: cell, mayWait: true) {
       return try findRoom(for: nil, under: limit, request, of: cell)
     }
     let decision = try decideSettled(request, on: cell)
@@ -80,7 +80,7 @@ extension Engine {
   func admitAtOnce(
     _ request: Request, to cell: Cell
   ) throws(BreakerError) -> Decision<Ticket>? {
-    if limitOfQueue(while: request, isHeldBy: cell, mayWait: false) != nil { return nil }
+    if try limitOfQueue(while: request, isHeldBy: cell, mayWait: false) != nil { return nil }
     guard let decision = try decideAtOnce(request, on: cell) else { return nil }
     guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
     if hasToSettleWhatOthersLeft(before: ticket, under: limit, of: cell) { return nil }
@@ -93,7 +93,7 @@ extension Engine {
   nonisolated(nonsending) func admitInTurn(
     _ request: Request, to cell: Cell
   ) async throws -> Decision<Ticket> {
-    if let limit = limitOfQueue(while: request, isHeldBy: cell, mayWait: true) {
+    if let limit = try limitOfQueue(while: request, isHeldBy: cell, mayWait: true) {
       return try await findRoomInTurn(for: nil, under: limit, request, of: cell)
     }
     let decision = try decideSettled(request, on: cell)

@@ -110,11 +110,129 @@ extension Engine {
   }
 }
 
-extension Rejection {
-  /// Whether only a hold rejects, and no longer than until an instant of the monotonic clock.
-  fileprivate func endsHold(by end: Int64) -> Bool {
-    guard cause == .held, let retryAfter else { return false }
-    return retryAfter.inNanoseconds <= SlotWait.left(until: end)
+/// While a call waits for the end of a hold.
+extension Engine {
+  /// The limit in whose queue a call waits for the end of a hold; nil if there is no hold, or the call cannot or need
+  /// not wait.
+  ///
+  /// - Throws: `BreakerError.store` if a wait for the store was ended early.
+  func limitOfQueue(
+    while request: Request, isHeldBy cell: Cell, mayWait: Bool
+  ) throws(BreakerError) -> LimitInForce? {
+    guard !request.isNamed, isAvailable, !isAlone(cell), !isPermittedWithinLimit(cell),
+      !(isCurrent && cell.word.has(CellWord.permits))
+    else { return nil }
+    do throws(StoreError) {
+      let isKnown = try waiting(.brief) { () throws(StoreError) -> Bool in
+        guard try isCurrent(mayWait: mayWait) else { return false }
+        return try known(cell, mayWait: mayWait) != nil
+      }
+      guard isKnown else { return nil }
+    } catch {
+      if error.isInterrupted { throw .store(error) }
+      // The decision finds out whether the store fails.
+      return nil
+    }
+    guard let limit = limitNow(of: cell), let patience = limit.limit.patience,
+      !isObserving(cell),
+      let left = holdLeft(cell) ?? overFor(cell),
+      left <= max(0, patience.subtractingSaturating(request.waited)),
+      case .nothing = CallNesting.surroundings(on: limit.limit.slots, besides: request.outers)
+    else { return nil }
+    return limit
+  }
+
+  /// The limit of a breaker as this process knows it now.
+  func limitNow(of cell: Cell) -> LimitInForce? {
+    cell.limit.map { LimitInForce(limit: $0.limit, terms: $0.terms) }
+  }
+
+  /// How many nanoseconds a breaker still holds calls, and 0 while another one goes first; nil if it does not hold
+  /// them, as far as memory tells.
+  func holdLeft(_ cell: Cell) -> Int64? {
+    guard let known = look({ $0.knowledge[cell].known }), known.exists,
+      case .rejected(let rejection) = assess(known), rejection.cause == .held
+    else { return nil }
+    return known.holdLeft(at: clock.instant)
+  }
+
+  /// Zero if a hold is over and no call has gone first yet: only the first in the queue may.
+  private func overFor(_ cell: Cell) -> Int64? {
+    guard let known = look({ $0.knowledge[cell].known }), known.exists,
+      known.breaker.record.state == .closed, case .undecided = assess(known)
+    else { return nil }
+    return 0
+  }
+
+  /// The rejection by a hold, which is counted; nil if there is none, as far as memory tells.
+  func holdingRejection(of cell: Cell) -> Rejection? {
+    guard let known = look({ $0.knowledge[cell].known }), known.exists,
+      case .rejected(let rejection) = assess(known), rejection.cause == .held
+    else { return nil }
+    cell.countRejection(isHeld: true)
+    return cell.spread(rejection)
+  }
+
+  /// Until when the first in the queue does not begin, on the monotonic clock; nil if it may.
+  ///
+  /// What other processes have changed is read first. If a hold is over, the caller gets its permission here, so that
+  /// it goes first while it still is at the head of the queue.
+  func heldUntil(_ cell: Cell, for request: Request, _ permission: HeldPermission) -> Int64? {
+    if isPermittedWithinLimit(cell) || permission.isThere { return nil }
+    // Such a caller is sent away, or goes on alone.
+    guard !isEnding.load(ordering: .sequentiallyConsistent), isAvailable, !isAlone(cell) else {
+      return nil
+    }
+    guard readChanges(of: cell) else { return SlotWait.end(ofAtMost: Self.pauseOfReaders) }
+    guard let known = look({ $0.knowledge[cell].known }), known.exists else { return nil }
+    switch assess(known) {
+    case .permitted: return nil
+    case .rejected(let rejection): return heldUntil(rejection)
+    case .undecided:
+      guard known.breaker.record.state == .closed else { return nil }
+      do throws(BreakerError) {
+        switch try decide(request, on: cell) {
+        case .permitted(let ticket):
+          if !permission.keep(ticket) { giveUp(ticket, of: cell) }
+          return nil
+        case .rejected(let rejection): return heldUntil(rejection)
+        }
+      } catch {
+        return nil
+      }
+    }
+  }
+
+  private func heldUntil(_ rejection: Rejection) -> Int64? {
+    guard rejection.cause == .held, let wait = rejection.retryAfter?.inNanoseconds else {
+      return nil
+    }
+    // Another clock may be set forward at any time, and wakes no thread then.
+    return SlotWait.end(ofAtMost: isSystemClock ? wait : min(wait, Self.pauseOfOtherClock))
+  }
+
+  /// Reads what other processes have changed, unless it is known; false if that takes long, or fails.
+  @discardableResult func readChanges(of cell: Cell) -> Bool {
+    do throws(StoreError) {
+      return try waiting(.brief) { () throws(StoreError) in
+        _ = try isCurrent(mayWait: true)
+        _ = try known(cell)
+        return true
+      }
+    } catch {
+      return false
+    }
+  }
+
+  /// How often a caller looks at a clock that is not the system's, and how soon again after a reading that took long.
+  private static let pauseOfOtherClock: Int64 = 5_000_000
+  private static let pauseOfReaders: Int64 = 50_000_000
+}
+
+extension Known {
+  /// How many nanoseconds a hold still lasts; 0 if it is over, or there is none.
+  func holdLeft(at now: Instant) -> Int64 {
+    breaker.record.holds.hold?.remaining(at: now) ?? 0
   }
 }
 
@@ -172,81 +290,13 @@ extension Engine {
     guard let known = look({ $0.knowledge[cell].known }), known.exists else { return false }
     switch assess(known) {
     case .permitted: return known.limit != nil
-    case .rejected(let rejection): return rejection.endsHold(by: end)
+    case .rejected(let rejection):
+      // While another call goes first, its length is unknown.
+      return rejection.cause == .held
+        && known.holdLeft(at: clock.instant) < SlotWait.left(until: end)
     // The hold is over, and this caller may be the one that goes first.
     case .undecided: return known.breaker.record.state == .closed
     }
-  }
-
-  /// How many nanoseconds a breaker holds calls, or has them wait for the one that goes first; nil if it does not, as
-  /// far as memory tells.
-  func heldFor(_ cell: Cell) -> Int64? {
-    if isPermittedWithinLimit(cell) { return nil }
-    guard let known = look({ $0.knowledge[cell].known }), known.exists,
-      case .rejected(let rejection) = assess(known), rejection.cause == .held
-    else { return nil }
-    return rejection.retryAfter?.inNanoseconds
-  }
-
-  /// Until when a breaker holds calls, on the monotonic clock; nil if it does not.
-  ///
-  /// What other processes have changed is read first, so that a caller whose turn it is does not begin in a hold.
-  func heldUntil(_ cell: Cell) -> Int64? {
-    if isPermittedWithinLimit(cell) { return nil }
-    // A store that fails holds no call.
-    guard readChanges(of: cell) else { return nil }
-    guard let held = heldFor(cell) else { return nil }
-    // Another clock may be set forward at any time, and wakes no thread then.
-    return SlotWait.end(ofAtMost: isSystemClock ? held : min(held, Self.pollOfOtherClock))
-  }
-
-  /// Reads what other processes have changed, unless it is known; false if the store fails.
-  @discardableResult func readChanges(of cell: Cell) -> Bool {
-    do throws(StoreError) {
-      _ = try waiting(.brief) { () throws(StoreError) in
-        _ = try isCurrent(mayWait: true)
-        return try known(cell)
-      }
-      return true
-    } catch {
-      return false
-    }
-  }
-
-  /// How often a caller that waits for the end of a hold looks at a clock that is not the system's.
-  private static let pollOfOtherClock: Int64 = 5_000_000
-
-  /// The limit in whose queue a call waits for the end of a hold; nil if there is none, or the call cannot or need not
-  /// wait.
-  func limitOfQueue(
-    while request: Request, isHeldBy cell: Cell, mayWait: Bool
-  ) -> LimitInForce? {
-    guard !request.isNamed, isAvailable, !isAlone(cell), !isPermittedWithinLimit(cell),
-      !(isCurrent && cell.word.has(CellWord.permits))
-    else { return nil }
-    do throws(StoreError) {
-      let isKnown = try waiting { () throws(StoreError) -> Bool in
-        guard try isCurrent(mayWait: mayWait) else { return false }
-        return try known(cell, mayWait: mayWait) != nil
-      }
-      guard isKnown else { return nil }
-    } catch {
-      // The decision finds the same error, and deals with it.
-      return nil
-    }
-    guard let limit = cell.limit, let patience = limit.limit.patience,
-      let held = heldFor(cell) ?? (limit.limit.slots.isAwaited ? overFor(cell) : nil),
-      held <= max(0, patience.subtractingSaturating(request.waited))
-    else { return nil }
-    return LimitInForce(limit: limit.limit, terms: limit.terms)
-  }
-
-  /// Zero if a hold is over and no call has gone first yet: one that comes now must not overtake those that wait.
-  private func overFor(_ cell: Cell) -> Int64? {
-    guard let known = look({ $0.knowledge[cell].known }), known.exists,
-      known.breaker.record.state == .closed, case .undecided = assess(known)
-    else { return nil }
-    return 0
   }
 
   /// Whether a breaker permits calls for which there is room, as far as memory tells; false if it does not tell.
@@ -316,14 +366,14 @@ extension Engine {
   /// begin.
   /// If a hold has ended, the first in the queue goes.
   func tellWaiters(
-    on cell: Cell, under limit: CellLimit?, _ known: Known, wereHeld: Bool
+    on cell: Cell, under limit: CellLimit?, _ known: Known, _ news: NewsForWaiters
   ) {
     let now = cell.limit
     // A process that has made no call under the limit tells waiting callers as well.
     if let slots = (limit ?? now?.limit)?.slots {
       if !known.letsCallersWait {
-        slots.wakeAll()
-      } else if wereHeld {
+        if !news.isNothing { slots.wakeAll() }
+      } else if news.wereHeld, slots.isAwaited {
         slots.wakeFirst()
       }
     }

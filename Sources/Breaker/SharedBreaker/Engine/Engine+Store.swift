@@ -228,7 +228,7 @@ extension Engine {
   ) {
     let known = read(done.breaker)
     let limit = cell.limit?.limit
-    let wereHeld = !cell.word.has(CellWord.permitsWithinLimit)
+    let news = NewsForWaiters(after: look { $0.knowledge[cell].known }, known, done.events)
     let others = done.others.map { read($0) }
     update { state in
       if own.isUndeclared, let words = own.declared {
@@ -246,7 +246,7 @@ extension Engine {
       state.availability.hasConnected()
       state.collect([(cell.name, done.events)], done.syncError)
     }
-    tellWaiters(on: cell, under: limit, known, wereHeld: wereHeld)
+    tellWaiters(on: cell, under: limit, known, news)
   }
 
   /// Takes a step on the breaker that this process has for itself alone.
@@ -320,6 +320,22 @@ extension Engine {
       let slots = storage.slots(ofBreaker: breaker.id)
       if known.letsCallersWait { slots?.wakeFirst() } else { slots?.wakeAll() }
     }
+  }
+}
+
+/// The meaning of a transaction for callers that wait.
+struct NewsForWaiters {
+  /// Whether calls were held before, or may have been.
+  let wereHeld: Bool
+
+  /// Whether calls are held as before.
+  let isNothing: Bool
+
+  init(after before: Known?, _ now: Known, _ events: [BreakerEvent]) {
+    let hold = before?.breaker.record.holds.hold?.until
+    let next = now.breaker.record.holds.hold?.until
+    wereHeld = before == nil || hold != nil || !events.isEmpty
+    isNothing = next != nil && hold == next && events.isEmpty
   }
 }
 

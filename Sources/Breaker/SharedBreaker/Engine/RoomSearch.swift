@@ -30,6 +30,9 @@ struct RoomSearch: ~Copyable {
 
   /// Its place in the order of arrival.
   private var standing = SlotWait.Standing()
+
+  /// The permission that it gets as the first in the queue when a hold is over.
+  private let permission = HeldPermission()
   private var looks = 0
 
   /// When the first of these looks was.
@@ -55,7 +58,10 @@ struct RoomSearch: ~Copyable {
     }
   }
 
-  deinit { if ownsTicket { engine.giveUp(ticket, of: cell) } }
+  deinit {
+    if ownsTicket { engine.giveUp(ticket, of: cell) }
+    permission.close().map { engine.giveUp($0, of: cell) }
+  }
 
   /// When the caller gives up; nil if it does not wait.
   ///
@@ -69,7 +75,7 @@ struct RoomSearch: ~Copyable {
   var wait: SlotWait? {
     guard let end else { return nil }
     let (source, engine, cell, limit) = (ticket.source, engine, cell, inForce.limit)
-    let isOfStore = source == .store
+    let (isOfStore, request, permission) = (source == .store, request, permission)
     return SlotWait(
       until: end,
       while: {
@@ -84,7 +90,9 @@ struct RoomSearch: ~Copyable {
         // If a wait for the store was ended early meanwhile, this one goes on.
         Patience.forgetInterruption()
         return true
-      }, heldUntil: { isOfStore ? engine.heldUntil(cell) : nil }, as: standing,
+      }, isHeld: isHeld,
+      heldUntil: { isOfStore ? engine.heldUntil(cell, for: request, permission) : nil },
+      foundNoRoom: { permission.take().map { engine.giveUp($0, of: cell) } }, as: standing,
       asleep: request.asleep)
   }
 
@@ -127,14 +135,19 @@ struct RoomSearch: ~Copyable {
       inForce.limit.slots.end(held)
       return .decided(rejected())
     case .begun(let held):
+      if let first = permission.take() {
+        giveUp()
+        return .decided(.permitted(first.holding(held)))
+      }
+      if isHeld { return try decideAgain(holding: held, mayWait: mayWait) }
       // The breaker may have changed while the call waited, or by the lost calls that it has recorded.
-      guard isPatient || hasRecorded, isHeld || !engine.isUnchanged(cell, since: ticket) else {
+      guard isPatient || hasRecorded, !engine.isUnchanged(cell, since: ticket) else {
         return .decided(.permitted(handedOut(holding: held)))
       }
       return try decideAgain(holding: held, mayWait: mayWait)
     case .busy:
       guard isPatient, !isEnding else { return .decided(rejected()) }
-      if isHeld { return try decideAgain(mayWait: mayWait, isLast: true) }
+      if isHeld { return .decided(rejectedAsHeld()) }
       let isPermitted = ticket.source != .store || engine.isPermittedWithinLimit(cell)
       if !mayWait, !isPermitted { return .hasToWait }
       if engine.isStillPermitted(cell, from: ticket.source, until: 0) {
@@ -187,6 +200,7 @@ struct RoomSearch: ~Copyable {
   mutating func giveUp() {
     if ownsTicket { engine.giveUp(ticket, of: cell) }
     ownsTicket = false
+    permission.take().map { engine.giveUp($0, of: cell) }
   }
 
   /// Goes on under another limit, in the queue of which the call has no place yet.
@@ -197,12 +211,21 @@ struct RoomSearch: ~Copyable {
 
   /// Whether the call goes on waiting because of a hold, which may have begun meanwhile.
   private mutating func waitsForHold() -> Bool {
-    guard let latest, ticket.source == .store, let held = engine.heldFor(cell),
-      held <= SlotWait.left(until: latest)
+    guard let latest, ticket.source == .store, let limit = engine.limitNow(of: cell),
+      let held = engine.holdLeft(cell), held < SlotWait.left(until: latest)
     else { return false }
     noteLook()
-    isHeld = looks < Self.mostLooks
-    return isHeld
+    guard looks < Self.mostLooks else { return false }
+    (ticket, isHeld) = (Ticket(.unknown), true)
+    turn(to: limit)
+    return true
+  }
+
+  /// Rejects a call whose time is over, or for which the queue has no place, while the breaker holds calls.
+  private mutating func rejectedAsHeld() -> Decision<Ticket> {
+    guard let rejection = engine.holdingRejection(of: cell) else { return rejected() }
+    giveUp()
+    return .rejected(rejection)
   }
 
   /// Decides again on a call that has left the queue; the last time, it does not come back.
@@ -361,6 +384,43 @@ extension Engine {
       return ticket
     case .inherited: return ticket
     case .nothing: return slots.take(request.claim, inForce.terms).map { ticket.holding($0) }
+    }
+  }
+}
+
+/// The permission that a caller has got as the first in the queue after a hold, before it takes its room.
+///
+/// Only so can no other caller go first: the next one in the queue comes to its head when this one has both.
+final class HeldPermission: Sendable {
+  private struct State {
+    var ticket: Ticket?
+    var isClosed = false
+  }
+
+  private let state = Guarded(State())
+
+  var isThere: Bool { state.withLock { $0.ticket != nil } }
+
+  /// Keeps a permission; false if its caller has left.
+  func keep(_ ticket: Ticket) -> Bool {
+    state.withLock { state in
+      if !state.isClosed { state.ticket = ticket }
+      return !state.isClosed
+    }
+  }
+
+  func take() -> Ticket? {
+    state.withLock { state in
+      defer { state.ticket = nil }
+      return state.ticket
+    }
+  }
+
+  /// Takes the permission for the last time.
+  func close() -> Ticket? {
+    state.withLock { state in
+      defer { state = State(isClosed: true) }
+      return state.ticket
     }
   }
 }

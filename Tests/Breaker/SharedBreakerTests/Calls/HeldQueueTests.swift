@@ -100,12 +100,12 @@ import Testing
       try await group.waitForAll()
     }
     #expect(begun.withLock { Set($0) } == [0, 1, 2, 3])
-    #expect(breaker.snapshot().limit?.unitsInUse == 0)
+    let snapshot = breaker.snapshot()
+    #expect(snapshot.limit?.unitsInUse == 0 && snapshot.limit?.waiters.isEmpty == true)
+    #expect(snapshot.totals.held == 0 && snapshot.totals.busy == 0)
   }
 
-  @Test func `callers wait in order, also those for whom there was room when another went first`()
-    async throws
-  {
+  @Test func `callers begin in the order in which they came`() async throws {
     let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
     let breaker = try host.limited(policy)
     try breaker.hold(for: .seconds(60))
@@ -198,6 +198,86 @@ import Testing
       try await next.value
       task.cancel()
     }
+  }
+
+  @Test func `a call inside of another one is told of the hold at once`() async throws {
+    let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
+    let breaker = try host.limited(policy)
+    try await breaker.run { () async throws in
+      try breaker.hold(for: .seconds(60))
+      let error = await #expect(throws: BreakerError.self) {
+        try await breaker.run { () async throws in }
+      }
+      #expect(error?.rejection?.cause == .held)
+    }
+  }
+
+  @Test func `a caller whose queue has no place for it is told of the hold`() async throws {
+    let policy = BreakerPolicy(maxConcurrent: 8, queue: 1, queueTimeout: .seconds(3_600))
+    let breaker = try host.limited(policy)
+    try breaker.hold(for: .seconds(60))
+    let call = Task { try await breaker.run { () async throws in } }
+    await waiting(1, breaker)
+    let error = await #expect(throws: BreakerError.self) {
+      try await breaker.run { () async throws in }
+    }
+    #expect(error?.rejection?.cause == .held)
+    host.clock.advance(by: .seconds(60))
+    try await call.value
+  }
+
+  @Test func `a caller that is cancelled leaves no lease and no room behind`() async throws {
+    let breaker = try host.limited(Self.patient)
+    for _ in 0..<20 {
+      try breaker.hold(for: .seconds(60))
+      let call = Task { try await breaker.run { () async throws in } }
+      await waiting(1, breaker)
+      host.clock.advance(by: .seconds(60))
+      call.cancel()
+      _ = await call.result
+      #expect(breaker.snapshot().limit?.unitsInUse == 0)
+      try await breaker.run { () async throws in }
+      #expect(breaker.snapshot().hold == nil)
+    }
+  }
+
+  @Test func `callers with several units and in the background wait as well`() async throws {
+    let policy = BreakerPolicy(maxConcurrent: 4, reserve: 1, queueTimeout: .seconds(3_600))
+    let breaker = try host.limited(policy)
+    try breaker.hold(for: .seconds(60))
+    let begun = Guarded<[String]>([])
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      let claims = [
+        ("background", breaker.claiming(inBackground: true)), ("heavy", breaker.claiming(units: 4)),
+        ("ordinary", breaker),
+      ]
+      for (number, (name, claiming)) in claims.enumerated() {
+        group.addTask {
+          try await claiming.run { () async throws in begun.withLock { $0.append(name) } }
+        }
+        await self.waiting(number + 1, breaker)
+      }
+      host.clock.advance(by: .seconds(60))
+      try await group.waitForAll()
+    }
+    // Callers of ordinary priority come first, and the heavy one needs all the room.
+    #expect(begun.withLock { $0.first } == "heavy")
+    #expect(begun.withLock { Set($0) } == ["heavy", "ordinary", "background"])
+  }
+
+  @Test func `callers of a hold are sent away when their store is closed`() async throws {
+    let process = host.process()
+    let store = process.store()
+    let breaker = try store.breaker("gpu", policy: Self.patient)
+    try await breaker.run { () async throws in }
+    try breaker.hold(for: .seconds(60))
+    let call = Task { try await breaker.run { () async throws in } }
+    await waiting(1, breaker)
+    store.endWaits()
+    let error = await #expect(throws: BreakerError.self) { try await call.value }
+    #expect(error?.rejection != nil)
+    store.closeForGood()
+    #expect(try host.store().breaker("gpu").snapshot().limit?.waiters.isEmpty == true)
   }
 
   @Test func `observing lets callers of a hold go at once`() async throws {
