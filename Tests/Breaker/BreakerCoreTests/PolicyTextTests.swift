@@ -16,7 +16,7 @@ import Testing
 
   static let garbage: [PolicyKey.Value: (text: String, form: String)] = [
     .count: ("5s", "a whole number such as 5"),
-    .duration: ("5", "a time such as 250ms, 30s, 5m, 2h or 1d"),
+    .duration: ("5", "a time such as 250ms, 30s, 5m, 1h30m or 1d"),
     .rate: ("0.5", "a rate such as 50%"),
     .factor: ("2x", "a factor such as 1.5"),
     .countOrRate: ("3.5", "a whole number such as 3, or a rate such as 30%"),

@@ -19,10 +19,27 @@ import Testing
   @Test(arguments: [
     "", "s", "5", "5x", "5S", "-5s", "+5s", " 5s", "5s ", "5 s", "1.5s", "1e3s", "5s5", "5ss",
     "5min", "٥s", "5s\u{301}", "5\u{0}s", "9223372036854775808ns", "106752d",
-    "99999999999999999999s",
+    "99999999999999999999s", "30m1h", "1h1h", "1h  30m", "1h 30m ", " 1h 30m", "1h30", "1h,30m",
+    "h30m",
+    "106751d 99h",
   ])
   func `text that is malformed or too large is not read as a duration`(text: String) {
     #expect(DurationText.parse(text) == nil)
+  }
+
+  @Test(
+    arguments: [
+      ("1h30m", .seconds(5_400)), ("1h 30m", .seconds(5_400)), ("6h 18m", .seconds(22_680)),
+      ("2m5s", .seconds(125)), ("1d 2h3m 4s", .seconds(93_784)), ("1s500ms", .milliseconds(1_500)),
+    ] as [(String, Duration)])
+  func `a duration of several units is read, as times are shown`(text: String, duration: Duration) {
+    #expect(DurationText.parse(text) == duration)
+  }
+
+  @Test(arguments: [1, 59, 61, 3_599, 3_661, 86_399, 90_000, 1_000_000])
+  func `a duration as people see it is read as the same one`(seconds: Int) {
+    let spoken = DurationText.spoken(.seconds(seconds))
+    #expect(DurationText.parse(spoken).map { DurationText.spoken($0) } == spoken)
   }
 
   @Test func `the longest duration that fits is read`() {

@@ -122,7 +122,7 @@ struct ArgumentParserTests {
     (["status", "--json=yes"], "it takes none"),
     (["status", "--store"], "missing value for --store"),
     (["trip", "x", "--for", "--json"], "missing value for --for"),
-    (["trip", "x", "--for", "soon"], "use a time such as 250ms, 30s, 5m, 2h or 1d"),
+    (["trip", "x", "--for", "soon"], "use a time such as 250ms, 30s, 5m, 1h30m or 1d"),
     (["trip", "x", "--for", "-5s"], "it is not a time"),
     (["status", "--state", "opne"], "cbctl: wrong --state 'opne': did you mean 'open'?"),
     (["report", "x", "succes"], "cbctl: wrong OUTCOME 'succes': did you mean 'success'?"),

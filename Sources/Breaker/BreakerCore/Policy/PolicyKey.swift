@@ -183,7 +183,7 @@ extension BreakerPolicy {
     let form =
       switch key.value {
       case .count: "a whole number such as 5"
-      case .duration: "a time such as 250ms, 30s, 5m, 2h or 1d"
+      case .duration: "a time such as 250ms, 30s, 5m, 1h30m or 1d"
       case .rate: "a rate such as 50%"
       case .factor: "a factor such as 1.5"
       case .countOrRate: "a whole number such as 3, or a rate such as 30%"

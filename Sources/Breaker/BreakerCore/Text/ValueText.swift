@@ -5,15 +5,29 @@ public enum DurationText {
     ("h", 3_600_000_000_000), ("d", 86_400_000_000_000),
   ]
 
-  /// Parses a whole number followed by its unit, such as `30s`; nil if the text is anything else.
+  /// Parses whole numbers, each followed by its unit and the largest first, such as `30s`, `1h30m` or `1h 30m`; nil
+  /// if the text is anything else.
   public static func parse(_ text: String) -> Duration? {
-    let digits = text.utf8.prefix { (0x30...0x39).contains($0) }
-    let unit = Substring(text.utf8.dropFirst(digits.count))
-    guard let count = Int64(Substring(digits)),
-      let nanoseconds = units.first(where: { $0.name == unit })?.nanoseconds
-    else { return nil }
-    let (product, overflow) = count.multipliedReportingOverflow(by: nanoseconds)
-    return overflow ? nil : .nanoseconds(product)
+    var total: Int64 = 0
+    var smallest = Int64.max
+    for part in text.split(separator: " ", maxSplits: units.count, omittingEmptySubsequences: false)
+    {
+      var rest = part.utf8
+      repeat {
+        let digits = rest.prefix { (0x30...0x39).contains($0) }
+        let letters = rest.dropFirst(digits.count).prefix { !(0x30...0x39).contains($0) }
+        guard let count = Int64(Substring(digits)),
+          let unit = units.first(where: { $0.name == Substring(letters) })?.nanoseconds,
+          unit < smallest
+        else { return nil }
+        let (product, isTooMuch) = count.multipliedReportingOverflow(by: unit)
+        let (sum, isTooLong) = total.addingReportingOverflow(product)
+        guard !isTooMuch, !isTooLong else { return nil }
+        (total, smallest) = (sum, unit)
+        rest = rest.dropFirst(digits.count + letters.count)
+      } while !rest.isEmpty
+    }
+    return .nanoseconds(total)
   }
 
   /// Formats a duration in the largest unit that is exact; `parse` reads the same duration back.

@@ -78,7 +78,7 @@ enum ValueKind: Sendable, Hashable {
     case .group: "use the name or number of one of its groups"
     case .name: NameRule.remedy
     case .token: "use the text that 'cbctl acquire' printed"
-    case .duration: "use a time such as 250ms, 30s, 5m, 2h or 1d"
+    case .duration: "use a time such as 250ms, 30s, 5m, 1h30m or 1d"
     case .time: "use a time of day such as 14:05, or an instant such as 2026-11-27T14:05:00Z"
     case .count, .countFromZero: "use a whole number such as 10"
     case .rate: PolicyKey.Value.rate.form

@@ -89,7 +89,7 @@ struct HelpTopic: Sendable {
           "Values", heading: "VALUES",
           rows: [
             .init("N", "a whole number such as 5"),
-            .init("D", "a time such as 250ms, 30s, 5m, 2h or 1d"),
+            .init("D", "a time such as 250ms, 30s, 5m, 1h30m or 1d"),
             .init("P", "a rate such as 50%"),
             .init("X", "a factor such as 1.5"),
             .init("none", "removes a condition or a limit"),
