@@ -1,3 +1,5 @@
+import BreakerCore
+import SharedBreaker
 import Testing
 
 @testable import ControlKit
@@ -46,6 +48,26 @@ import Testing
     #expect(
       ModeLines.text(of: Samples.all, at: Samples.time, width: 36).first
         == "maintenance: forced_open for 2h, se…")
+  }
+
+  @Test func `a breaker that holds calls has a line too, which a narrow terminal shows`() {
+    func held(_ name: String) -> BreakerSnapshot {
+      Samples.breaker(name, madeSecondsAgo: 10) { record in
+        var hold = Hold(
+          until: Samples.now.boot.advanced(by: 125_000_000_000), lengthNanoseconds: 130_000_000_000,
+          setAtMilliseconds: Samples.now.wallMilliseconds - 5_000)
+        (hold.reason, hold.setBy) = ("HTTP 429", "sync (pid 7)")
+        record.holds.hold = hold
+      }
+    }
+    #expect(
+      ModeLines.text(of: [held("llm")], at: Samples.time, width: 80)
+        == ["llm: held for 2m 5s (HTTP 429), told by sync (pid 7)"])
+    #expect(
+      ModeLines.text(of: [held("llm")], at: Samples.time, width: 36)
+        == ["llm: held for 2m 5s (HTTP 429), tol…"])
+    let many = ModeLines.text(of: (1...7).map { held("llm-\($0)") }, at: Samples.time, width: 80)
+    #expect(many.last == "2 more are held: 'cbctl show NAME' says why")
   }
 
   @Test func `a forced breaker shows since when and until when its mode holds`() {

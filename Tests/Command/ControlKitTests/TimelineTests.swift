@@ -47,6 +47,55 @@ import Testing
     #expect(timeline.extent(of: .rejecting) == (0, 0))
   }
 
+  private static func hold(endsInSeconds left: Int64, lasting length: Int64) -> Hold {
+    Hold(
+      until: end(inSeconds: left), lengthNanoseconds: length * 1_000_000_000,
+      setAtMilliseconds: now.later(by: .seconds(left - length)).millisecondsSince1970)
+  }
+
+  @Test
+  func `a timeline has a stretch for each hold, although not each of its numbers has an entry`() {
+    let history = [
+      Self.entry(500, .hold, "", "began"), Self.entry(400, .hold, "", "ended"),
+      Self.entry(300, .hold, "", "began"), Self.entry(200, .hold, "", "prolonged"),
+    ]
+    let timeline = Self.timeline(history) {
+      $0.generation = 9
+      $0.holds.hold = Self.hold(endsInSeconds: 60, lasting: 260)
+    }
+    #expect(
+      Self.words(timeline) == [
+        "unknown 46400", "passing 39500", "held 100", "passing 100", "held 300",
+      ])
+    let lines = TimelineLines.render(timeline, width: 80, painter: Painter(isOn: false))
+    #expect(lines.last == "held for 6m 40s in 2 periods", "\(lines)")
+  }
+
+  @Test func `a hold that is over is no longer held, even before the first call has gone`() {
+    let timeline = Self.timeline([Self.entry(300, .hold, "", "began")]) {
+      $0.generation = 2
+      $0.holds.hold = Self.hold(endsInSeconds: -100, lasting: 200)
+    }
+    #expect(Self.words(timeline).suffix(2) == ["held 200", "passing 100"])
+  }
+
+  @Test func `calls are let through while a mode overrules a hold, and it cannot hide an outage`() {
+    let history = [
+      Self.entry(400, .hold, "", "began"), Self.entry(300, .transition, "closed", "open"),
+      Self.entry(200, .reset, "open", "closed"),
+      Self.entry(150, .hold, "", "began"), Self.entry(100, .mode, "automatic", "observe"),
+    ]
+    let timeline = Self.timeline(history) {
+      $0.generation = 6
+      $0.mode.mode = .observe
+      $0.holds.hold = Self.hold(endsInSeconds: 100, lasting: 250)
+    }
+    #expect(
+      Self.words(timeline).suffix(5) == [
+        "held 100", "open 100", "passing 50", "held 50", "passing 100",
+      ])
+  }
+
   /// The end of the open time, in seconds from now.
   private static func end(inSeconds seconds: Int64) -> Instant {
     Samples.now.boot.advanced(by: seconds * 1_000_000_000)

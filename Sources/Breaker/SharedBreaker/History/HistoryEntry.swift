@@ -59,6 +59,9 @@ public struct HistoryEntry: Sendable, Hashable {
   /// breaker is closed.
   public let beginsOutage: Bool
 
+  /// Whether it is certain that there was no entry of the breaker before this one.
+  @_spi(Command) public let isFirst: Bool
+
   init(_ event: RecordedEvent, isAfterGap: Bool) {
     self.isAfterGap = isAfterGap
     id = event.id
@@ -73,6 +76,7 @@ public struct HistoryEntry: Sendable, Hashable {
     host = event.origin
     giver = event.giver
     beginsOutage = event.beginsOutage
+    isFirst = !event.isAfterGap(since: 0, of: event.name)
   }
 }
 

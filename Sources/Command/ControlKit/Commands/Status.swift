@@ -198,7 +198,7 @@ enum SummaryLine {
   }
 }
 
-/// Lines about breakers that have a mode: the mode, its author, and its reason.
+/// Lines about breakers that have a mode or hold calls: what it is, its author, and its reason.
 enum ModeLines {
   /// How many breakers get a line, so that the lines do not drown the table.
   private static let most = 5
@@ -212,6 +212,12 @@ enum ModeLines {
     if forced.count > most {
       lines.append("\(forced.count - most) more have a mode: 'cbctl show NAME' says who set it")
     }
+    let held = WorryOrder.sorted(
+      snapshots.filter { $0.mode == .automatic && ($0.hold?.endsIn ?? .zero) > .zero })
+    lines += held.prefix(most).map { line(of: $0) }
+    if held.count > most {
+      lines.append("\(held.count - most) more are held: 'cbctl show NAME' says why")
+    }
     return lines.map { TextWidth.cut($0, to: width) }
   }
 
@@ -221,5 +227,10 @@ enum ModeLines {
     if let time = snapshot.modeSetAt { line += " " + Age.text(of: time, at: now) }
     if let author = snapshot.modeSetBy { line += " by " + VisibleText.bare(author) }
     return line + (snapshot.modeReason.map { ": \(VisibleText.bare($0))" } ?? "")
+  }
+
+  private static func line(of snapshot: BreakerSnapshot) -> String {
+    let author = snapshot.hold?.setBy.map { ", told by \(VisibleText.bare($0))" } ?? ""
+    return "\(VisibleText.name(snapshot.name)): \(HoldWords.standing(snapshot) ?? "")\(author)"
   }
 }

@@ -66,14 +66,14 @@ enum PageStyle {
       color-scheme: light dark;
       --paper: #ffffff; --raised: #f5f6f8; --line: #d5d9df; --ink: #1a1e24; --faint: #565f6b;
       --link: #0b57a4; --bad: #b3261e; --doubtful: #855600; --good: #1f7040;
-      --fill-bad: #d03a31; --fill-opened: #e07a5f; --fill-doubtful: #b97800; --fill-due: #5b7fc7;
+      --fill-bad: #d03a31; --fill-opened: #e07a5f; --fill-doubtful: #b97800; --fill-held: #8c63b8; --fill-due: #5b7fc7;
       --fill-good: #3a9a62; --fill-unknown: #8b929c;
     }
     @media (prefers-color-scheme: dark) {
       :root {
         --paper: #14171b; --raised: #1d2127; --line: #373d46; --ink: #e7eaee; --faint: #a4adb9;
         --link: #8fc1ff; --bad: #ff8f85; --doubtful: #f7bd55; --good: #75d39a;
-        --fill-bad: #f2584d; --fill-opened: #b9604a; --fill-doubtful: #d99a2b; --fill-due: #7d9fe6;
+        --fill-bad: #f2584d; --fill-opened: #b9604a; --fill-doubtful: #d99a2b; --fill-held: #ab86d6; --fill-due: #7d9fe6;
         --fill-good: #2f9b60; --fill-unknown: #737c88;
       }
     }
@@ -113,6 +113,7 @@ enum PageStyle {
     path.comb { shape-rendering: auto; }
     path.opened { fill: var(--fill-opened); }
     path.doubtful { fill: var(--fill-doubtful); }
+    path.held { fill: var(--fill-held); }
     path.due { fill: var(--fill-due); }
     path.good { fill: var(--fill-good); }
     path.unknown { fill: var(--fill-unknown); }

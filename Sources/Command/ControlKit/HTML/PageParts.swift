@@ -169,6 +169,7 @@ struct PageTimeline {
     case .passing: 4
     case .due: 6
     case .probing: 8
+    case .held: 9
     case .open: 10
     case .rejecting, .flapping: 12
     }
@@ -180,6 +181,7 @@ struct PageTimeline {
     case .passing: "good"
     case .due: "due"
     case .probing: "doubtful"
+    case .held: "held"
     case .open: "opened"
     case .rejecting: "bad"
     case .flapping: "bad comb"

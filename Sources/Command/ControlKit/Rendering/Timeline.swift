@@ -12,14 +12,20 @@ struct Timeline: Sendable, Hashable {
     /// The history does not record when open times end; the snapshot has the end of the latest one.
     var isDue: Bool?
     var mode: BreakerMode
+
+    /// Whether calls were held, until a call or a user has ended the hold.
+    var isHeld = false
     var start: BreakerTimestamp
     var end: BreakerTimestamp
 
-    var course: Course { Course(state, isDue: isDue, mode) }
+    var course: Course {
+      let course = Course(state, isDue: isDue, mode)
+      return isHeld && state != nil && mode == .automatic ? max(course, .held) : course
+    }
 
-    /// Whether state and mode are the same as in another stretch.
+    /// Whether state, mode and hold are the same as in another stretch.
     func isLike(_ other: Stretch) -> Bool {
-      state == other.state && isDue == other.isDue && mode == other.mode
+      state == other.state && isDue == other.isDue && mode == other.mode && isHeld == other.isHeld
     }
 
     var milliseconds: Int64 { end.millisecondsSince1970 - start.millisecondsSince1970 }
@@ -32,6 +38,9 @@ struct Timeline: Sendable, Hashable {
     /// Open with its open time over: the next call is a probe.
     case due
     case probing
+
+    /// Rejected, while the resource works and has asked to be left alone.
+    case held
 
     /// Open; it is unknown for how much of that time calls were rejected.
     case open
@@ -57,6 +66,7 @@ struct Timeline: Sendable, Hashable {
       case .passing: "let through"
       case .due: "due"
       case .probing: "probed"
+      case .held: "held"
       case .open: "open"
       case .rejecting: "rejected"
       case .flapping: "flapping"
@@ -167,6 +177,9 @@ extension Timeline {
     private var state: BreakerState?
     private var isDue: Bool?
     private var mode: BreakerMode
+
+    /// When the hold began or was last prolonged, as far as the history tells; nil while there is none.
+    private var heldAt: BreakerTimestamp?
     private var start = BreakerTimestamp(millisecondsSince1970: .min)
 
     init(of snapshot: BreakerSnapshot, history: [HistoryEntry]) {
@@ -178,7 +191,11 @@ extension Timeline {
       // A probe's deadline may have opened the breaker, which only the next call records.
       let isProbed = changes.last?.change.stateAfter == .halfOpen
       let unrecorded = isProbed && snapshot.state == .open ? 1 : 0
-      isComplete = snapshot.generation == Int64(changes.count + unrecorded) + 1
+      let isEachChangeKept = snapshot.generation == Int64(changes.count + unrecorded) + 1
+      // Holds raise the generation too, and not each of them has an entry.
+      let isFromTheBeginning = deletion != nil || history.first?.isFirst == true
+      isComplete =
+        isEachChangeKept || (history.contains(where: \.change.isHold) && isFromTheBeginning)
     }
 
     mutating func add(_ entry: HistoryEntry) {
@@ -187,6 +204,10 @@ extension Timeline {
       case .transition, .suspicion, .reset:
         move(to: entry.at)
         state = entry.change.stateAfter
+        if case .reset = entry.change { heldAt = nil }
+      case .hold(let change):
+        move(to: entry.at)
+        heldAt = change == .ended ? nil : entry.at
       case .mode(_, let next):
         move(to: entry.at)
         mode = next
@@ -194,6 +215,7 @@ extension Timeline {
         move(to: entry.at)
         state = nil
         mode = .automatic
+        heldAt = nil
       case .policy, .probe: break
       // An unknown change may have restarted the open time, as an extension does.
       default: move(to: entry.at)
@@ -210,8 +232,10 @@ extension Timeline {
       if state != snapshot.state, changed == nil { state = nil }
       let isEndKnown = openEnd != nil || snapshot.openEndsIn != .zero
       if state == .open, isEndKnown { isDue = false }
-      for time in [changed, modeEnd, openEnd].compactMap({ $0 }).sorted() {
+      let holdEnd = endOfHold(before: end)
+      for time in [changed, modeEnd, openEnd, holdEnd].compactMap({ $0 }).sorted() {
         move(to: time)
+        if time == holdEnd { heldAt = nil }
         if time == changed {
           state = snapshot.state
           if state == .open, isEndKnown { isDue = false }
@@ -222,6 +246,12 @@ extension Timeline {
       mode = snapshot.mode
       move(to: end)
       return stretches
+    }
+
+    /// When the hold was over, if no call has shown it yet.
+    private func endOfHold(before end: BreakerTimestamp) -> BreakerTimestamp? {
+      guard let heldAt, let hold = snapshot.hold, hold.endsIn == .zero else { return nil }
+      return min(end, heldAt.later(by: hold.length))
     }
 
     /// A breaker begins closed, also if it is created again after a deletion.
@@ -236,7 +266,8 @@ extension Timeline {
     /// Ends a stretch, never before it began, even if the wall clock was set back.
     private mutating func move(to time: BreakerTimestamp) {
       let end = max(start, time)
-      let next = Stretch(state: state, isDue: isDue, mode: mode, start: start, end: end)
+      let next = Stretch(
+        state: state, isDue: isDue, mode: mode, isHeld: heldAt != nil, start: start, end: end)
       if let last = stretches.last, last.isLike(next) {
         stretches[stretches.count - 1].end = end
       } else {
@@ -258,6 +289,8 @@ extension BreakerChange {
   }
 
   fileprivate var isDeletion: Bool { if case .deletion = self { true } else { false } }
+
+  fileprivate var isHold: Bool { if case .hold = self { true } else { false } }
 
   fileprivate var modeBefore: BreakerMode? {
     if case .mode(let from, _) = self { from } else { nil }

@@ -69,16 +69,17 @@ enum TimelineLines {
     return line + String(repeating: " ", count: count - line.count - last.count) + last
   }
 
-  /// How long the breaker rejected calls, was open and was due, as far as the history shows.
+  /// How long the breaker rejected calls, was open, held them and was due, as far as the history shows.
   private static func sum(of timeline: Timeline) -> String {
-    let told = [Timeline.Course.flapping, .rejecting, .open, .due].compactMap { course -> String? in
+    let told = [Timeline.Course.flapping, .rejecting, .open, .held, .due].compactMap {
+      course -> String? in
       let extent = timeline.extent(of: course)
       guard extent.spells > 0 else { return nil }
       let time = SpokenDuration.format(.milliseconds(extent.milliseconds))
       let periods = extent.spells > 1 ? " in \(extent.spells) periods" : ""
       return "\(course.words) for \(time)\(periods)"
     }
-    let isCalm = timeline.stretches.allSatisfy { $0.course != .rejecting && $0.course != .open }
+    let isCalm = timeline.stretches.allSatisfy { $0.course < .held }
     return ((isCalm ? ["never rejected"] : []) + told).joined(separator: ", ")
   }
 
@@ -88,6 +89,7 @@ enum TimelineLines {
     case .passing: "▁"
     case .due: "▂"
     case .probing: "▄"
+    case .held: "▅"
     case .open: "▆"
     case .rejecting: "█"
     case .flapping: "▞"
@@ -98,7 +100,7 @@ enum TimelineLines {
     switch course {
     case .unknown: .faint
     case .passing: .green
-    case .due, .probing: .yellow
+    case .due, .probing, .held: .yellow
     case .open, .rejecting, .flapping: .red
     }
   }
