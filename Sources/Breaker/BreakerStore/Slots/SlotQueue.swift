@@ -189,7 +189,13 @@ extension SlotBlock {
   }
 
   /// Wakes the first in the queue if there is room for it, because it may begin now.
-  package func wakeFirst() { settle() }
+  package func wakeFirst() {
+    // It has said until when it need not be called, and may be stopped by now.
+    if let first {
+      unsafe sb_set(waiter(first.index, .awake), UInt64(bitPattern: sb_coarse_nanoseconds()))
+    }
+    settle()
+  }
 
   /// Wakes all waiters, so that each asks whether it still wants to wait.
   package func wakeAll() {

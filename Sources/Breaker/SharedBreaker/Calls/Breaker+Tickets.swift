@@ -56,17 +56,14 @@ extension Breaker {
   /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
   package func enterUnlimited(mayWait: Bool) throws(BreakerError) -> UnlimitedEntry? {
     if engine.isLimited(cell) { return .limited }
-    let request = request(probeTimeout: nil)
-    if try engine.limitOfQueue(while: request, isHeldBy: cell, mayWait: mayWait) != nil {
+    switch try engine.begin(request(probeTimeout: nil), on: cell, mayWait: mayWait) {
+    case .decided(let decision)?: return .decided(told(decision))
+    case .looksForRoom(let ticket, _)?:
+      // This process did not know the breaker before, or the call has to wait for the end of a hold.
+      if let ticket { engine.giveUp(ticket, of: cell) }
       return .limited
+    case nil: return nil
     }
-    guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else { return nil }
-    guard let (ticket, _) = engine.limit(over: decision, request, of: cell) else {
-      return .decided(told(decision))
-    }
-    // This process did not know the breaker before.
-    engine.giveUp(ticket, of: cell)
-    return .limited
   }
 
   /// Reports how a call went; nil, and nothing has changed, if that takes reading or writing the store

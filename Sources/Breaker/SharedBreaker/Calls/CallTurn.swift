@@ -197,19 +197,14 @@ extension Breaker {
       return .decided(.permitted(ticket))
     }
     let search: RoomSearch
-    if let limit = try engine.limitOfQueue(while: request, isHeldBy: cell, mayWait: mayWait) {
-      search = RoomSearch(engine, for: request, nil, of: cell, under: limit)
-    } else {
-      guard let decision = try engine.decide(request, on: cell, mayWait: mayWait) else {
-        return nil
-      }
-      guard let (ticket, limit) = engine.limit(over: decision, request, of: cell) else {
-        return .decided(told(decision))
-      }
-      if let ticket = engine.begun(ticket, under: limit, request, of: cell) {
+    switch try engine.begin(request, on: cell, mayWait: mayWait) {
+    case .decided(let decision)?: return .decided(told(decision))
+    case .looksForRoom(let ticket, let limit)?:
+      if let ticket = ticket.flatMap({ engine.begun($0, under: limit, request, of: cell) }) {
         return .decided(told(.permitted(ticket)))
       }
       search = RoomSearch(engine, for: request, ticket, of: cell, under: limit)
+    case nil: return nil
     }
     guard let turn = CallTurn(self, search, on: descriptor) else { return .noDescriptor }
     switch try turn.take(mayWait: mayWait) {

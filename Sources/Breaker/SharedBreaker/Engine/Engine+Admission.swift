@@ -65,12 +65,11 @@ extension Engine {
   /// - Throws: `BreakerError.store` if a wait was ended early, or if the store cannot be used and the
   ///   request says to throw.
   func admit(_ request: Request, to cell: Cell) throws(BreakerError) -> Decision<Ticket> {
-    if let limit = try limitOfQueue(while: request, isHeldBy: cell, mayWait: true) {
-      return try findRoom(for: nil, under: limit, request, of: cell)
+    switch try begin(request, on: cell) {
+    case .decided(let decision): return decision
+    case .looksForRoom(let ticket, let limit):
+      return try findRoom(for: ticket, under: limit, request, of: cell)
     }
-    let decision = try decideSettled(request, on: cell)
-    guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
-    return try findRoom(for: ticket, under: limit, request, of: cell)
   }
 
   /// Decides whether a call may be made, without waiting for a file, another process, or its turn.
@@ -80,11 +79,12 @@ extension Engine {
   func admitAtOnce(
     _ request: Request, to cell: Cell
   ) throws(BreakerError) -> Decision<Ticket>? {
-    if try limitOfQueue(while: request, isHeldBy: cell, mayWait: false) != nil { return nil }
-    guard let decision = try decideAtOnce(request, on: cell) else { return nil }
-    guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
-    if hasToSettleWhatOthersLeft(before: ticket, under: limit, of: cell) { return nil }
-    return try findRoomAtOnce(for: ticket, under: limit, request, of: cell)
+    switch try beginAtOnce(request, on: cell) {
+    case .decided(let decision)?: return decision
+    case .looksForRoom(let ticket?, let limit)?:
+      return try findRoomAtOnce(for: ticket, under: limit, request, of: cell)
+    case .looksForRoom(nil, _)?, nil: return nil
+    }
   }
 
   /// Decides whether a call may be made, and suspends the task while it waits for its turn.
@@ -93,35 +93,67 @@ extension Engine {
   nonisolated(nonsending) func admitInTurn(
     _ request: Request, to cell: Cell
   ) async throws -> Decision<Ticket> {
-    if let limit = try limitOfQueue(while: request, isHeldBy: cell, mayWait: true) {
-      return try await findRoomInTurn(for: nil, under: limit, request, of: cell)
+    switch try begin(request, on: cell) {
+    case .decided(let decision): return decision
+    case .looksForRoom(let ticket, let limit):
+      return try await findRoomInTurn(for: ticket, under: limit, request, of: cell)
     }
-    let decision = try decideSettled(request, on: cell)
-    guard let (ticket, limit) = limit(over: decision, request, of: cell) else { return decision }
-    return try await findRoomInTurn(for: ticket, under: limit, request, of: cell)
   }
 
-  /// Decides whether a call may be made if there is room for it, and decides again if calls that others have lost
-  /// were recorded meanwhile.
-  private func decideSettled(
+  /// The first answer to a call, before it looks for room.
+  enum Beginning {
+    case decided(Decision<Ticket>)
+
+    /// It is permitted if there is room for it, or has no ticket yet because it waits for the end of a hold.
+    case looksForRoom(Ticket?, under: LimitInForce)
+  }
+
+  /// Decides on a call, or finds that it has to look for room; nil only if the call must not wait.
+  func begin(
+    _ request: Request, on cell: Cell, mayWait: Bool
+  ) throws(BreakerError) -> Beginning? {
+    try mayWait ? begin(request, on: cell) : beginAtOnce(request, on: cell)
+  }
+
+  /// Decides on a call, once calls that others have lost are recorded; all of its waits for the store share one bound.
+  private func begin(_ request: Request, on cell: Cell) throws(BreakerError) -> Beginning {
+    try waiting { () throws(BreakerError) -> Beginning in
+      if let limit = try limitOfQueue(while: request, isHeldBy: cell, mayWait: true) {
+        return .looksForRoom(nil, under: limit)
+      }
+      let beginning = beginning(of: try decide(request, on: cell), request, on: cell)
+      guard case .looksForRoom(let ticket?, let limit) = beginning,
+        settleWhatOthersLeft(before: ticket, under: limit, of: cell)
+      else { return beginning }
+      return self.beginning(of: try decide(request, on: cell), request, on: cell)
+    }
+  }
+
+  /// Does the same without waiting; nil, and nothing has changed, if it takes a wait.
+  private func beginAtOnce(
     _ request: Request, on cell: Cell
-  ) throws(BreakerError) -> Decision<Ticket> {
-    let decision = try decide(request, on: cell)
-    guard let (ticket, limit) = limit(over: decision, request, of: cell),
-      settleWhatOthersLeft(before: ticket, under: limit, of: cell)
-    else { return decision }
-    return try decide(request, on: cell)
+  ) throws(BreakerError) -> Beginning? {
+    if let limit = try limitOfQueue(while: request, isHeldBy: cell, mayWait: false) {
+      return .looksForRoom(nil, under: limit)
+    }
+    guard let decision = try decideAtOnce(request, on: cell) else { return nil }
+    let beginning = beginning(of: decision, request, on: cell)
+    if case .looksForRoom(let ticket?, let limit) = beginning,
+      hasToSettleWhatOthersLeft(before: ticket, under: limit, of: cell)
+    {
+      return nil
+    }
+    return beginning
   }
 
-  /// The ticket of a permitted call and the limit that it is under; nil if there is none.
-  func limit(
-    over decision: Decision<Ticket>, _ request: Request, of cell: Cell
-  ) -> (Ticket, LimitInForce)? {
+  private func beginning(
+    of decision: Decision<Ticket>, _ request: Request, on cell: Cell
+  ) -> Beginning {
     // The outcome of a token may come from any process, so none of them could give back its room.
     guard !request.isNamed, case .permitted(let ticket) = decision,
       let limit = limit(over: ticket, of: cell)
-    else { return nil }
-    return (ticket, limit)
+    else { return .decided(decision) }
+    return .looksForRoom(ticket, under: limit)
   }
 
   /// Decides whether a call may be made if there is room for it.

@@ -157,7 +157,7 @@ extension Engine {
   }
 
   /// Zero if a hold is over and no call has gone first yet: only the first in the queue may.
-  private func overFor(_ cell: Cell) -> Int64? {
+  func overFor(_ cell: Cell) -> Int64? {
     guard let known = look({ $0.knowledge[cell].known }), known.exists,
       known.breaker.record.state == .closed, case .undecided = assess(known)
     else { return nil }
@@ -176,14 +176,16 @@ extension Engine {
   /// Until when the first in the queue does not begin, on the monotonic clock; nil if it may.
   ///
   /// What other processes have changed is read first. If a hold is over, the caller gets its permission here, so that
-  /// it goes first while it still is at the head of the queue.
+  /// it goes first while it still is at the head of the queue. If the store cannot be read, a hold that is known lasts
+  /// until its end, and any other caller takes its room and decides as callers do without the store.
   func heldUntil(_ cell: Cell, for request: Request, _ permission: HeldPermission) -> Int64? {
     if isPermittedWithinLimit(cell) || permission.isThere { return nil }
-    // Such a caller is sent away, or goes on alone.
-    guard !isEnding.load(ordering: .sequentiallyConsistent), isAvailable, !isAlone(cell) else {
-      return nil
+    // Such a caller is sent away.
+    if isEnding.load(ordering: .sequentiallyConsistent) { return nil }
+    guard isAvailable, !isAlone(cell), readChanges(of: cell) else {
+      let left = lastKnown(cell).holdLeft(at: clock.instant)
+      return left > 0 ? SlotWait.end(ofAtMost: min(left, Self.pauseOfReaders)) : nil
     }
-    guard readChanges(of: cell) else { return SlotWait.end(ofAtMost: Self.pauseOfReaders) }
     guard let known = look({ $0.knowledge[cell].known }), known.exists else { return nil }
     switch assess(known) {
     case .permitted: return nil
@@ -371,7 +373,9 @@ extension Engine {
     let now = cell.limit
     // A process that has made no call under the limit tells waiting callers as well.
     if let slots = (limit ?? now?.limit)?.slots {
-      if !known.letsCallersWait {
+      if news.letsNextGoFirst {
+        if slots.isAwaited { slots.wakeFirst() }
+      } else if !known.letsCallersWait {
         if !news.isNothing { slots.wakeAll() }
       } else if news.wereHeld, slots.isAwaited {
         slots.wakeFirst()
@@ -426,7 +430,7 @@ extension Engine {
   ///
   /// If the store cannot be written now, they stay beside the slots until a later call records them.
   ///
-  /// - Returns: Whether there were any that could be recorded.
+  /// - Returns: Whether there were any, and they were recorded.
   @discardableResult func recordLostCalls(of cell: Cell, under limit: CellLimit) -> Bool {
     guard mayRecordLostCalls(of: cell, under: limit) else { return false }
     do throws(StoreError) {
@@ -442,6 +446,7 @@ extension Engine {
       }
     } catch {
       failed(error, of: cell)
+      return false
     }
     return true
   }

@@ -331,11 +331,15 @@ struct NewsForWaiters {
   /// Whether calls are held as before.
   let isNothing: Bool
 
+  /// Whether the call that went first after a hold has given its lease back, so that the next one goes.
+  let letsNextGoFirst: Bool
+
   init(after before: Known?, _ now: Known, _ events: [BreakerEvent]) {
-    let hold = before?.breaker.record.holds.hold?.until
-    let next = now.breaker.record.holds.hold?.until
+    let hold = before?.breaker.record.holds.hold
+    let next = now.breaker.record.holds.hold
     wereHeld = before == nil || hold != nil || !events.isEmpty
-    isNothing = next != nil && hold == next && events.isEmpty
+    isNothing = next != nil && hold?.until == next?.until && events.isEmpty
+    letsNextGoFirst = isNothing && hold?.firstLease != nil && next?.firstLease == nil
   }
 }
 

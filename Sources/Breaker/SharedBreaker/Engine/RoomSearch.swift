@@ -135,9 +135,8 @@ struct RoomSearch: ~Copyable {
       inForce.limit.slots.end(held)
       return .decided(rejected())
     case .begun(let held):
-      if let first = permission.take() {
-        giveUp()
-        return .decided(.permitted(first.holding(held)))
+      if permission.isThere {
+        return try handOutPermission(holding: held, mayWait: mayWait)
       }
       if isHeld { return try decideAgain(holding: held, mayWait: mayWait) }
       // The breaker may have changed while the call waited, or by the lost calls that it has recorded.
@@ -196,6 +195,20 @@ struct RoomSearch: ~Copyable {
     return held.map { ticket.holding($0) } ?? ticket
   }
 
+  /// Hands out the permission that the call got as the first in the queue, unless it is no longer good: its caller may
+  /// have asked late.
+  private mutating func handOutPermission(
+    holding held: HeldSlot, mayWait: Bool
+  ) throws(BreakerError) -> Step {
+    // Only then does a look at the lease read nothing.
+    if !mayWait, !engine.isCurrent { return .hasToWait }
+    guard let first = permission.take(), engine.isUnchanged(cell, since: first) else {
+      return try decideAgain(holding: held, mayWait: mayWait)
+    }
+    giveUp()
+    return .decided(.permitted(first.holding(held)))
+  }
+
   /// Gives up the lease of a probe that is not made.
   mutating func giveUp() {
     if ownsTicket { engine.giveUp(ticket, of: cell) }
@@ -209,10 +222,12 @@ struct RoomSearch: ~Copyable {
     inForce = limit
   }
 
-  /// Whether the call goes on waiting because of a hold, which may have begun meanwhile.
-  private mutating func waitsForHold() -> Bool {
+  /// Whether the call goes on waiting because of a hold, which may have begun meanwhile; one that has its room may go
+  /// first once the hold is over.
+  private mutating func waitsForHold(hasRoom: Bool) -> Bool {
     guard let latest, ticket.source == .store, let limit = engine.limitNow(of: cell),
-      let held = engine.holdLeft(cell), held < SlotWait.left(until: latest)
+      let held = engine.holdLeft(cell) ?? (hasRoom ? nil : engine.overFor(cell)),
+      held < SlotWait.left(until: latest)
     else { return false }
     noteLook()
     guard looks < Self.mostLooks else { return false }
@@ -235,9 +250,9 @@ struct RoomSearch: ~Copyable {
     // First, or the call would be rejected by its own lease.
     giveUp()
     if mayWait { engine.readChanges(of: cell) }
-    if !isLast, waitsForHold() { return .asksAgain }
+    if !isLast, waitsForHold(hasRoom: false) { return .asksAgain }
     guard let decision = try newDecision(mayWait: mayWait) else { return .hasToWait }
-    if case .rejected = decision, !isLast, waitsForHold() { return .asksAgain }
+    if case .rejected = decision, !isLast, waitsForHold(hasRoom: false) { return .asksAgain }
     guard case .permitted(let next) = decision, let limit = engine.limit(over: next, of: cell)
     else { return .decided(decision) }
     (ticket, ownsTicket, isHeld) = (next, true, false)
@@ -267,7 +282,7 @@ struct RoomSearch: ~Copyable {
     giveUp()
     if mayWait { engine.readChanges(of: cell) }
     // Another call may have been the first to go after the hold.
-    if waitsForHold() {
+    if waitsForHold(hasRoom: true) {
       inForce.limit.slots.end(held)
       return .asksAgain
     }
@@ -275,7 +290,7 @@ struct RoomSearch: ~Copyable {
     case .permitted(let ticket)?: return .decided(.permitted(ticket.holding(held)))
     case .rejected(let rejection)?:
       inForce.limit.slots.end(held)
-      return waitsForHold() ? .asksAgain : .decided(.rejected(rejection))
+      return waitsForHold(hasRoom: true) ? .asksAgain : .decided(.rejected(rejection))
     case nil: return .hasToWait
     }
   }
@@ -298,17 +313,14 @@ struct RoomSearch: ~Copyable {
 
 /// Waiting for the turn of a call: a thread, or a task without one.
 extension Engine {
-  /// Finds room for a call that has been permitted, or that has none to show because it waits for the end of a hold,
-  /// if there is any at once.
+  /// Finds room for a call that has been permitted, if there is any at once.
   ///
   /// - Returns: The decision; nil, and nothing has changed, if the call has to wait for its turn, or to read
   ///   which limit is in force.
   func findRoomAtOnce(
-    for ticket: Ticket?, under inForce: LimitInForce, _ request: Request, of cell: Cell
+    for ticket: Ticket, under inForce: LimitInForce, _ request: Request, of cell: Cell
   ) throws(BreakerError) -> Decision<Ticket>? {
-    if let ticket = ticket.flatMap({ begun($0, under: inForce, request, of: cell) }) {
-      return .permitted(ticket)
-    }
+    if let ticket = begun(ticket, under: inForce, request, of: cell) { return .permitted(ticket) }
     var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
     guard !search.isPatient else { return nil }
     let entry = search.enter()

@@ -290,4 +290,68 @@ import Testing
     try await breaker.run { () async throws in }
     #expect(breaker.snapshot().totals.wouldReject >= 2)
   }
+
+  @Test(arguments: [StoreFailureAction.continueLocally, .permit])
+  func `a caller that waits for room gets it although the store has failed after a change`(
+    action: StoreFailureAction
+  ) async throws {
+    let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
+    let other = try host.limited(policy)
+    let breaker = try host.process().store().breaker("gpu", policy: policy, onStoreFailure: action)
+    try await breaker.run { () async throws in }
+    let permit = try await other.acquire()
+    let call = Task { try await breaker.run { () async throws in } }
+    await waiting(1, other)
+    try other.overridePolicy(set: [.openFor: "3s"])
+    host.failStore()
+    permit.succeed()
+    try await call.value
+    host.repairStore()
+  }
+
+  @Test func `callers stay until the end of a hold although the store fails meanwhile`()
+    async throws
+  {
+    let breaker = try host.limited(Self.patient)
+    try breaker.hold(for: .seconds(60))
+    let begun = Guarded(0)
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<20 {
+        group.addTask {
+          try await breaker.run { () async throws in begun.withLock { $0 += 1 } }
+        }
+      }
+      await waiting(20, breaker)
+      host.failStore()
+      // A call that has to write finds out.
+      #expect(throws: BreakerError.self) { try breaker.hold(for: .seconds(1)) }
+      host.clock.advance(by: .seconds(59))
+      #expect(begun.withLock { $0 } == 0)
+      host.clock.advance(by: .seconds(1))
+      try await group.waitForAll()
+    }
+    #expect(begun.withLock { $0 } == 20)
+    #expect(breaker.snapshot().limit?.unitsInUse == 0)
+    host.repairStore()
+  }
+
+  @Test func `a permission is not handed out after the breaker has opened`() async throws {
+    let breaker = try host.limited(Self.patient)
+    try breaker.hold(for: .seconds(60))
+    guard case .waits(let turn)? = try breaker.beginTurn(mayWait: true) else {
+      Issue.record("there was no need to wait")
+      return
+    }
+    host.clock.advance(by: .seconds(60))
+    await until { turn.isAnswered }
+    try host.process().store().breaker("gpu").trip()
+    var answer = try turn.take(mayWait: false)
+    if case .hasToWait = answer { answer = try turn.take(mayWait: true) }
+    guard case .decided(.rejected(let rejection)) = answer else {
+      Issue.record("\(answer)")
+      return
+    }
+    #expect(rejection.cause == .open)
+    #expect(breaker.snapshot().limit?.unitsInUse == 0)
+  }
 }
