@@ -56,7 +56,8 @@ import Testing
     let other = try fail("other's")
     var own = try fail("mine")
     own.others = [other.breaker]
-    engine.hasCommitted(own, of: mine, .nothing, after: engine.look { $0.knowledge.forgettings })
+    engine.hasCommitted(
+      own, of: mine, .nothing, after: engine.look { $0.knowledge.forgettings }, nil)
     #expect(engine.lastKnown(others).breaker == other.breaker)
     #expect(engine.lastKnown(mine).breaker == own.breaker)
     withExtendedLifetime(engine) {}
@@ -77,7 +78,7 @@ import Testing
         }
       })
     engine.update { $0.knowledge.forgetAll() }
-    engine.hasCommitted(tripped, of: cell, .nothing, after: forgettings)
+    engine.hasCommitted(tripped, of: cell, .nothing, after: forgettings, nil)
     #expect(!engine.isCurrent)
     #expect(try engine.known(cell).breaker.record.state == .open)
     withExtendedLifetime(engine) {}

@@ -190,9 +190,10 @@ extension SlotBlock {
 
   /// Wakes the first in the queue if there is room for it, because it may begin now.
   package func wakeFirst() {
-    // It has said until when it need not be called, and may be stopped by now.
-    if let first {
-      unsafe sb_set(waiter(first.index, .awake), UInt64(bitPattern: sb_coarse_nanoseconds()))
+    // It may have said until when it need not be called, and be stopped by now.
+    let now = UInt64(bitPattern: sb_coarse_nanoseconds())
+    if let first, unsafe sb_load(waiter(first.index, .awake)) > now {
+      unsafe sb_set(waiter(first.index, .awake), now)
     }
     settle()
   }

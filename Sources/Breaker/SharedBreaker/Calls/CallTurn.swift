@@ -125,7 +125,7 @@ package final class CallTurn: @unchecked Sendable {
     case .waiting(let giveUp?): giveUp()
     case .answered(.begun(let held)): search.inForce.limit.slots.end(held)
     }
-    search.giveUp()
+    search.drop()
   }
 
   private func ask() {

@@ -121,7 +121,14 @@ extension Engine {
       if let limit = try limitOfQueue(while: request, isHeldBy: cell, mayWait: true) {
         return .looksForRoom(nil, under: limit)
       }
-      let beginning = beginning(of: try decide(request, on: cell), request, on: cell)
+      let decision = try decide(request, on: cell)
+      // The hold may have begun between the two looks, or the first one may have taken too long.
+      if case .rejected(let rejection) = decision, rejection.cause == .held,
+        let limit = try limitOfQueue(while: request, isHeldBy: cell, mayWait: false)
+      {
+        return .looksForRoom(nil, under: limit)
+      }
+      let beginning = beginning(of: decision, request, on: cell)
       guard case .looksForRoom(let ticket?, let limit) = beginning,
         settleWhatOthersLeft(before: ticket, under: limit, of: cell)
       else { return beginning }

@@ -176,15 +176,18 @@ extension Engine {
   /// Until when the first in the queue does not begin, on the monotonic clock; nil if it may.
   ///
   /// What other processes have changed is read first. If a hold is over, the caller gets its permission here, so that
-  /// it goes first while it still is at the head of the queue. If the store cannot be read, a hold that is known lasts
-  /// until its end, and any other caller takes its room and decides as callers do without the store.
+  /// it goes first while it still is at the head of the queue. If the store cannot be read, callers that are held as far
+  /// as memory tells go on waiting, and any other one takes its room and decides as callers do without the store.
   func heldUntil(_ cell: Cell, for request: Request, _ permission: HeldPermission) -> Int64? {
     if isPermittedWithinLimit(cell) || permission.isThere { return nil }
     // Such a caller is sent away.
     if isEnding.load(ordering: .sequentiallyConsistent) { return nil }
     guard isAvailable, !isAlone(cell), readChanges(of: cell) else {
-      let left = lastKnown(cell).holdLeft(at: clock.instant)
-      return left > 0 ? SlotWait.end(ofAtMost: min(left, Self.pauseOfReaders)) : nil
+      let known = lastKnown(cell)
+      guard known.exists, case .rejected(let rejection) = assess(known),
+        let end = heldUntil(rejection)
+      else { return nil }
+      return min(end, SlotWait.end(ofAtMost: Self.pauseOfReaders))
     }
     guard let known = look({ $0.knowledge[cell].known }), known.exists else { return nil }
     switch assess(known) {
@@ -277,6 +280,8 @@ extension Engine {
       return false
     }
     if source != .store || isPermittedWithinLimit(cell) { return true }
+    // A store that fails changes nothing for callers that wait, and is not asked for each of them.
+    guard isAvailable, !isAlone(cell) else { return true }
     do throws(StoreError) {
       // Read again if it was forgotten, as after a change by another process: the caller keeps its place.
       _ = try waiting(.brief) { () throws(StoreError) in
@@ -284,7 +289,6 @@ extension Engine {
         if !cell.word.has(CellWord.permitsWithinLimit) { _ = try known(cell) }
       }
     } catch {
-      // A store that fails changes nothing for callers that wait.
       return true
     }
     if cell.word.has(CellWord.permitsWithinLimit) { return true }
@@ -368,11 +372,13 @@ extension Engine {
   /// begin.
   /// If a hold has ended, the first in the queue goes.
   func tellWaiters(
-    on cell: Cell, under limit: CellLimit?, _ known: Known, _ news: NewsForWaiters
+    on cell: Cell, under limit: CellLimit?, _ known: Known, after before: Known?,
+    _ events: [BreakerEvent]
   ) {
     let now = cell.limit
     // A process that has made no call under the limit tells waiting callers as well.
     if let slots = (limit ?? now?.limit)?.slots {
+      let news = NewsForWaiters(after: before, known, events)
       if news.letsNextGoFirst {
         if slots.isAwaited { slots.wakeFirst() }
       } else if !known.letsCallersWait {

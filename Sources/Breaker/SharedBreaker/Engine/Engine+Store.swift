@@ -199,11 +199,11 @@ extension Engine {
   func step<Answer>(
     _ cell: Cell, orCreate: Bool, _ body: (inout BreakerDraft) -> Answer
   ) throws(StoreError) -> (answer: Answer, breaker: StoredBreaker)? {
-    let (own, forgettings) = update { state in
+    let (own, forgettings, before) = update { state in
       let own = OwnShare(
         declared: state.knowledge[cell].declaration?.words,
         isUndeclared: state.knowledge[cell].isUndeclared, pending: cell.takePending())
-      return (own, state.knowledge.forgettings)
+      return (own, state.knowledge.forgettings, state.knowledge[cell].known)
     }
     do throws(StoreError) {
       let done = try storage.transact(cell.name, orCreate: orCreate, wait: .usual) { draft in
@@ -214,7 +214,7 @@ extension Engine {
         update { $0.keep(own.pending, of: cell) }
         return nil
       }
-      hasCommitted(done, of: cell, own, after: forgettings)
+      hasCommitted(done, of: cell, own, after: forgettings, before)
       return (done.answer, done.breaker)
     } catch {
       update { $0.keep(own.pending, of: cell) }
@@ -224,11 +224,11 @@ extension Engine {
 
   /// Takes over what a transaction has written, and tells the observer about it.
   func hasCommitted<Answer>(
-    _ done: Transacted<Answer>, of cell: Cell, _ own: OwnShare, after forgettings: Int64
+    _ done: Transacted<Answer>, of cell: Cell, _ own: OwnShare, after forgettings: Int64,
+    _ before: Known?
   ) {
     let known = read(done.breaker)
     let limit = cell.limit?.limit
-    let news = NewsForWaiters(after: look { $0.knowledge[cell].known }, known, done.events)
     let others = done.others.map { read($0) }
     update { state in
       if own.isUndeclared, let words = own.declared {
@@ -246,7 +246,7 @@ extension Engine {
       state.availability.hasConnected()
       state.collect([(cell.name, done.events)], done.syncError)
     }
-    tellWaiters(on: cell, under: limit, known, news)
+    tellWaiters(on: cell, under: limit, known, after: before, done.events)
   }
 
   /// Takes a step on the breaker that this process has for itself alone.

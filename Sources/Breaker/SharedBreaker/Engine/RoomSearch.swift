@@ -63,6 +63,12 @@ struct RoomSearch: ~Copyable {
     permission.close().map { engine.giveUp($0, of: cell) }
   }
 
+  /// Gives up the call, also while the queue gets its permission.
+  mutating func drop() {
+    giveUp()
+    permission.close().map { engine.giveUp($0, of: cell) }
+  }
+
   /// When the caller gives up; nil if it does not wait.
   ///
   /// A probe never waits, even if its caller has waited before: it has a lease, and its time has begun.
@@ -225,7 +231,8 @@ struct RoomSearch: ~Copyable {
   /// Whether the call goes on waiting because of a hold, which may have begun meanwhile; one that has its room may go
   /// first once the hold is over.
   private mutating func waitsForHold(hasRoom: Bool) -> Bool {
-    guard let latest, ticket.source == .store, let limit = engine.limitNow(of: cell),
+    guard let latest, ticket.source == .store, !engine.isObserving(cell),
+      let limit = engine.limitNow(of: cell),
       let held = engine.holdLeft(cell) ?? (hasRoom ? nil : engine.overFor(cell)),
       held < SlotWait.left(until: latest)
     else { return false }
@@ -281,15 +288,16 @@ struct RoomSearch: ~Copyable {
   ) throws(BreakerError) -> Step {
     giveUp()
     if mayWait { engine.readChanges(of: cell) }
+    let slots = inForce.limit.slots
     // Another call may have been the first to go after the hold.
     if waitsForHold(hasRoom: true) {
-      inForce.limit.slots.end(held)
+      slots.end(held)
       return .asksAgain
     }
     switch try newDecision(mayWait: mayWait) {
     case .permitted(let ticket)?: return .decided(.permitted(ticket.holding(held)))
     case .rejected(let rejection)?:
-      inForce.limit.slots.end(held)
+      slots.end(held)
       return waitsForHold(hasRoom: true) ? .asksAgain : .decided(.rejected(rejection))
     case nil: return .hasToWait
     }
