@@ -21,7 +21,12 @@ public enum ControlKit {
     do {
       request = try ArgumentParser.parse(arguments)
     } catch {
-      _ = console.errorOutput("cbctl: \(VisibleText.bare(error.description))\n")
+      // A user who types nothing else wants to know what there is.
+      let text =
+        arguments.isEmpty
+        ? HelpPage.overview(width: console.width)
+        : "cbctl: \(VisibleText.bare(error.description))\n"
+      _ = console.errorOutput(text)
       return .exit(error.code)
     }
     switch request {

@@ -105,6 +105,13 @@ struct ArgumentParserTests {
     #expect(try BreakerPolicy.given(by: parse("run", "x", "--", "true")) == nil)
   }
 
+  @Test func `without a word there is the help, as an error`() {
+    let recorder = Recorder()
+    let ending = ControlKit.run(arguments: [[UInt8]](), console: recorder.console(width: 80))
+    #expect(ending == .exit(.usage))
+    #expect(recorder.errors.contains("history") && recorder.output.isEmpty)
+  }
+
   @Test func `exit codes are given as lists of codes and ranges`() throws {
     let parsed = try parse("run", "x", "--ignore-exit", "3,10-12", "--", "true")
     #expect(parsed.codes("ignore-exit") == [3, 10, 11, 12])
@@ -112,7 +119,7 @@ struct ArgumentParserTests {
   }
 
   @Test(arguments: [
-    ([], "missing command: cbctl needs one"),
+    (["--json"], "missing command: cbctl needs one"),
     (["statsu"], "did you mean 'status'?"),
     (["frobnicate"], "run 'cbctl --help'"),
     (["--jsn", "status"], "did you mean '--json'?"),

@@ -48,6 +48,21 @@ struct HoldCommandTests {
     #expect(bench("hold", "other", "--end").code == 66)
   }
 
+  @Test func `a trip and a mode until an instant`() {
+    let bench = CommandBench()
+    let open = bench("trip", "a", "--until", "2026-09-21T18:13:20Z")
+    #expect(open.output == "a: open, retry in 4h\n")
+    #expect(bench("force", "b", "forced_open", "--until", "23:59").code == 0)
+    #expect(bench("show", "b").output.contains("mode until  "))
+    for words in [["trip", "a"], ["force", "a", "observe"]] {
+      let both = bench.run(words + ["--for", "1h", "--until", "23:59"])
+      #expect(both.code == 64 && both.errors.contains("a change has one end"), "\(both)")
+      let past = bench.run(words + ["--until", "1999-01-01T00:00:00Z"])
+      #expect(past.code == 64 && past.errors.contains("that time has passed"), "\(past)")
+    }
+    #expect(bench("force", "a", "automatic", "--until", "23:59").code == 64)
+  }
+
   @Test func `a hold until an instant or a time of day`() {
     let bench = CommandBench()
     #expect(bench("hold", "a", "--until", "2099-01-01T00:00:00Z").output.contains("held for"))

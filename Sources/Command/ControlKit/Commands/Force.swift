@@ -17,6 +17,7 @@ extension CommandSpec {
     ],
     options: [
       OptionSpec(name: "for", kind: .duration, summary: "remove the mode after D"),
+      .until("remove the mode at T, such as 18:00 or an RFC 3339 time"),
       .reason, .fleet, .wait,
     ],
     details: [
@@ -25,6 +26,7 @@ extension CommandSpec {
         + "the state decides again.",
       "The first three create the breaker and the store if they do not exist, so that you can stop "
         + "calls to a service before the first one. automatic creates nothing.",
+      timeOfDay,
     ],
     examples: [
       Example(
@@ -37,23 +39,44 @@ extension CommandSpec {
     actsForUser: true
   ) { context, parsed throws(ControlError) in
     let mode = parsed.text("MODE").flatMap { BreakerMode(wireName: $0) } ?? .automatic
-    if mode == .automatic, parsed.has("for") {
-      throw .usage("--for with automatic", "automatic has no end", help: "force")
+    for option in ["for", "until"] where mode == .automatic && parsed.has(option) {
+      throw .usage("--\(option) with automatic", "automatic has no end", help: "force")
     }
+    let length = try context.lengthOfChange(parsed, help: "force")
     let fleet = try context.fleet(of: parsed)
     let name = parsed.text("NAME") ?? ""
     return try context.change(
-      name, creating: mode != .automatic, for: fleet, .force(mode, for: parsed.duration("for")),
+      name, creating: mode != .automatic, for: fleet, .force(mode, for: length),
       parsed
     ) {
       breaker throws(BreakerError) in
       try breaker.force(
-        mode, for: parsed.duration("for"), reason: parsed.text("reason"), scope: fleet.scope)
+        mode, for: length, reason: parsed.text("reason"), scope: fleet.scope)
     }
   }
 }
 
+extension CommandSpec {
+  /// The meaning of a time of day, for the commands with `--until`.
+  static let timeOfDay = "A time of day is the next one of the local clock."
+}
+
 extension CommandContext {
+  /// How long a change lasts, by `--for` or `--until`; nil if neither was given.
+  func lengthOfChange(
+    _ parsed: ParsedCommand, help: String
+  ) throws(ControlError) -> Duration? {
+    guard let text = parsed.text("until") else { return parsed.duration("for") }
+    guard !parsed.has("for") else {
+      throw .usage("--for and --until", "a change has one end", help: help)
+    }
+    let now = now()
+    guard let time = TimeText.instant(text, now: now), time > now else {
+      throw .usage("--until \(VisibleText.quoted(text))", "that time has passed", help: help)
+    }
+    return .milliseconds(time.millisecondsSince1970 - now.millisecondsSince1970)
+  }
+
   /// Changes one breaker, and prints its state.
   ///
   /// A command that stops calls creates the breaker, because that may be before the first call.
@@ -90,6 +113,7 @@ extension CommandSpec {
     options: [
       OptionSpec(
         name: "for", kind: .duration, summary: "stay open for D instead of the policy's open-for"),
+      .until("stay open until T, such as 18:00 or an RFC 3339 time"),
       .reason, .fleet, .wait,
     ],
     details: [
@@ -97,6 +121,7 @@ extension CommandSpec {
         + "use 'cbctl force NAME forced_open'.",
       "Like force, it creates the breaker and the store if they do not exist, and says so: the name may "
         + "be a typo.",
+      timeOfDay,
     ],
     examples: [
       Example(
@@ -107,11 +132,12 @@ extension CommandSpec {
   ) { context, parsed throws(ControlError) in
     let fleet = try context.fleet(of: parsed)
     let name = parsed.text("NAME") ?? ""
-    let action = FleetCommand.Action.trip(for: parsed.duration("for"))
+    let length = try context.lengthOfChange(parsed, help: "trip")
+    let action = FleetCommand.Action.trip(for: length)
     return try context.change(name, creating: true, for: fleet, action, parsed) {
       breaker throws(BreakerError) in
       try breaker.trip(
-        for: parsed.duration("for"), reason: parsed.text("reason"), scope: fleet.scope)
+        for: length, reason: parsed.text("reason"), scope: fleet.scope)
     }
   }
 }
@@ -252,6 +278,11 @@ extension FleetStanding? {
 extension OptionSpec {
   static let reason = OptionSpec(
     name: "reason", kind: .remark, summary: "why, as the history will show it")
+  /// The end of a change; a time of day is the next one of the local clock.
+  static func until(_ summary: String) -> OptionSpec {
+    OptionSpec(name: "until", kind: .time, summary: summary)
+  }
+
   static let fleet = OptionSpec(
     name: "fleet", summary: "do the same on every host of the fleet, through cbrelay")
   static let wait = OptionSpec(

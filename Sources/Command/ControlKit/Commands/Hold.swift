@@ -11,9 +11,7 @@ extension CommandSpec {
     ],
     options: [
       OptionSpec(name: "for", kind: .duration, summary: "hold calls for D"),
-      OptionSpec(
-        name: "until", kind: .time, summary: "hold calls until T, such as 14:05 or an RFC 3339 time"
-      ),
+      .until("hold calls until T, such as 14:05 or an RFC 3339 time"),
       OptionSpec(name: "end", summary: "end the hold, so that all calls may go"),
       .reason,
     ],
@@ -24,7 +22,7 @@ extension CommandSpec {
       "No failure is counted, and the state stays as it is. The longest hold wins: if calls are held for "
         + "longer already, nothing changes, and the command says so. The policy's hold-max does not cut "
         + "what you say here.",
-      "A time of day is the next one of the local clock.",
+      timeOfDay,
     ],
     examples: [
       Example(
@@ -48,12 +46,7 @@ extension CommandSpec {
 extension CommandContext {
   fileprivate func hold(_ parsed: ParsedCommand) throws(ControlError) -> Ending {
     let name = parsed.text("NAME") ?? ""
-    let length: Duration
-    if let time = parsed.duration("for") {
-      length = time
-    } else {
-      length = try timeLeft(until: parsed.text("until") ?? "")
-    }
+    let length = try lengthOfChange(parsed, help: "hold") ?? .zero
     let breaker = try madeBreaker(name)
     let note = try noteOnFirstUse(of: name)
     let hold = try act { () throws(BreakerError) in
@@ -76,13 +69,5 @@ extension CommandContext {
     }
     if !hasEnded { note("\(VisibleText.name(name)): not held: nothing was changed") }
     return try printState(of: [name], after: nil)
-  }
-
-  private func timeLeft(until text: String) throws(ControlError) -> Duration {
-    let now = now()
-    guard let time = TimeText.instant(text, now: now), time > now else {
-      throw .usage("--until \(VisibleText.quoted(text))", "that time has passed", help: "hold")
-    }
-    return .milliseconds(time.millisecondsSince1970 - now.millisecondsSince1970)
   }
 }
