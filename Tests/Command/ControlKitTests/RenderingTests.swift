@@ -144,10 +144,10 @@ struct RenderingTests {
     #expect(Samples.page(of: BreakerRecord()).contains("totals        no calls yet"))
   }
 
-  @Test func `failures beyond the maximum are shown without the maximum`() {
+  @Test func `failures beyond the maximum are shown with the maximum too`() {
     var record = BreakerRecord()
     record.consecutiveFailures = 6
-    #expect(Samples.table(of: record).contains("       6     -      0  -"))
+    #expect(Samples.table(of: record).contains("     6/5     -      0  -"))
     record.consecutiveFailures = 5
     #expect(Samples.table(of: record).contains("     5/5     -      0  -"))
   }

@@ -108,7 +108,7 @@ struct StatusTable {
     ]
     if let rates { columns += Self.columns(of: rates) }
     if shown.contains(where: { $0.failureRate != nil }) {
-      columns.append(Column("RATE", right: true, rank: 4) { .init(Self.rate(of: $0)) })
+      columns.append(Column("RATE", right: true, rank: 4) { .init(Self.rateOfLimit($0)) })
     }
     columns += [
       Column("TRIPS", right: true, rank: 3) { .init(String($0.trips)) },
@@ -150,7 +150,7 @@ struct StatusTable {
     let policy = snapshot.policy
     let count = snapshot.consecutiveFailures
     if let limit = policy.consecutiveFailuresToOpen {
-      return count <= limit ? "\(count)/\(limit)" : String(count)
+      return "\(count)/\(limit)"
     }
     if let recent = snapshot.recentFailures, let limit = policy.failures {
       return "\(recent)/\(limit)"
@@ -160,6 +160,13 @@ struct StatusTable {
 
   private static func rate(of snapshot: BreakerSnapshot) -> String {
     snapshot.failureRate.map(RateWords.format) ?? "-"
+  }
+
+  /// The rate of failures, and the one that opens the breaker, such as `12/50%`.
+  private static func rateOfLimit(_ snapshot: BreakerSnapshot) -> String {
+    let rate = rate(of: snapshot)
+    guard rate.hasSuffix("%"), let limit = snapshot.policy.failureRate else { return rate }
+    return "\(rate.dropLast())/\(limit)"
   }
 
   static func retry(of snapshot: BreakerSnapshot, _ words: (Duration) -> String) -> String {
