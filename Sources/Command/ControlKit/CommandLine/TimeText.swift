@@ -8,20 +8,34 @@ enum TimeText {
   /// A time of day is the next one of the local clock.
   static func instant(_ text: String, now: BreakerTimestamp) -> BreakerTimestamp? {
     guard let clock = timeOfDay(text) else { return timestamp(text) }
+    let today = local(clock, daysLater: 0, than: now)
+    return today > now ? today : local(clock, daysLater: 1, than: now)
+  }
+
+  /// The latest instant that a text means: one that was so long ago, or that a clock last showed; nil if it is none.
+  static func past(_ text: String, now: BreakerTimestamp) -> BreakerTimestamp? {
+    if let age = DurationText.parse(text) { return now.earlier(by: age) }
+    if text == "today" { return local((0, 0, 0), daysLater: 0, than: now) }
+    if text == "yesterday" { return local((0, 0, 0), daysLater: -1, than: now) }
+    guard let clock = timeOfDay(text) else { return timestamp(text) }
+    let today = local(clock, daysLater: 0, than: now)
+    return today <= now ? today : local(clock, daysLater: -1, than: now)
+  }
+
+  /// When the local clock shows a time, on the day of an instant or some days later.
+  private static func local(
+    _ clock: (hour: Int32, minute: Int32, second: Int32), daysLater days: Int32,
+    than now: BreakerTimestamp
+  ) -> BreakerTimestamp {
     var seconds = time_t(now.millisecondsSince1970 / 1_000)
     var local = unsafe tm()
     unsafe localtime_r(&seconds, &local)
     unsafe local.tm_hour = clock.hour
     unsafe local.tm_min = clock.minute
     unsafe local.tm_sec = clock.second
+    unsafe local.tm_mday += days
     // Let the library find out whether summer time is in force then.
     unsafe local.tm_isdst = -1
-    var today = unsafe local
-    let first = unsafe mktime(&today)
-    guard Int64(first) * 1_000 <= now.millisecondsSince1970 else {
-      return BreakerTimestamp(millisecondsSince1970: Int64(first) * 1_000)
-    }
-    unsafe local.tm_mday += 1
     return BreakerTimestamp(millisecondsSince1970: Int64(unsafe mktime(&local)) * 1_000)
   }
 

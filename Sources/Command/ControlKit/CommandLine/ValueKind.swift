@@ -17,6 +17,9 @@ enum ValueKind: Sendable, Hashable {
 
   /// A time of day, or an instant as RFC 3339 writes it.
   case time
+
+  /// An instant that has passed: one of these, `today`, `yesterday`, or so long ago.
+  case past
   case count
 
   /// A count that may be 0.
@@ -52,6 +55,7 @@ enum ValueKind: Sendable, Hashable {
     case .token: "TOKEN"
     case .duration: "D"
     case .time: "T"
+    case .past: "D|T"
     case .count, .countFromZero: "N"
     case .rate: "P"
     case .factor: "X"
@@ -80,6 +84,7 @@ enum ValueKind: Sendable, Hashable {
     case .token: "use the text that 'cbctl acquire' printed"
     case .duration: "use a time such as 250ms, 30s, 5m, 1h30m or 1d"
     case .time: "use a time of day such as 14:05, or an instant such as 2026-11-27T14:05:00Z"
+    case .past: "use a time such as 1h, 09:00, yesterday or 2026-11-27T09:00:00Z"
     case .count, .countFromZero: "use a whole number such as 10"
     case .rate: PolicyKey.Value.rate.form
     case .factor: PolicyKey.Value.factor.form
@@ -160,6 +165,11 @@ extension ValueKind {
         throw ValueComplaint("it is not a time", form)
       }
       return .duration(duration)
+    case .past:
+      guard TimeText.past(text, now: BreakerTimestamp(millisecondsSince1970: 0)) != nil else {
+        throw ValueComplaint("it is not a time", form)
+      }
+      return .text(text)
     case .time:
       guard TimeText.isReadable(text) else { throw ValueComplaint("it is not a time", form) }
       return .text(text)

@@ -11,7 +11,9 @@ extension CommandSpec {
         summary: "the breaker (default: every breaker)")
     ],
     options: [
-      OptionSpec(name: "since", kind: .duration, summary: "list only what happened in the last D"),
+      OptionSpec(
+        name: "since", kind: .past,
+        summary: "list only what happened in the last D, or since T, such as 09:00 or yesterday"),
       OptionSpec(
         name: "limit", kind: .countFromZero,
         summary: "list only the newest N entries (default: all; 10 with --follow alone)"),
@@ -35,7 +37,7 @@ extension CommandSpec {
   ) { context, parsed throws(ControlError) in
     let name = parsed.text("NAME")
     let isFollowing = parsed.has("follow")
-    let since = parsed.duration("since").map { context.now().earlier(by: $0) }
+    let since = try context.beginning(parsed, help: "history")
     let usualLimit = isFollowing && since == nil ? usualTail : nil
     let limit = parsed.number("limit").map { Int($0) } ?? usualLimit
     if limit == 0, !isFollowing {
@@ -72,6 +74,18 @@ extension CommandSpec {
 }
 
 extension CommandContext {
+  /// The instant that `--since` names; nil without it.
+  func beginning(
+    _ parsed: ParsedCommand, help: String
+  ) throws(ControlError) -> BreakerTimestamp? {
+    guard let text = parsed.text("since") else { return nil }
+    let now = now()
+    guard let time = TimeText.past(text, now: now), time <= now else {
+      throw .usage("--since \(VisibleText.quoted(text))", "that time has not come", help: help)
+    }
+    return time
+  }
+
   fileprivate func print(_ entries: [HistoryEntry], _ lines: inout HistoryLines) {
     guard !entries.isEmpty else { return }
     if lines.now != nil { lines.now = now() }

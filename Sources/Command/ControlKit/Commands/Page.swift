@@ -14,8 +14,8 @@ extension CommandSpec {
       OptionSpec(
         name: "mode", kind: .permissions, summary: "permissions of the file (600)"),
       OptionSpec(
-        name: "since", kind: .duration,
-        summary: "how far back the overview reaches (1d)"),
+        name: "since", kind: .past,
+        summary: "how far back the overview reaches, such as 6h, 09:00 or yesterday (1d)"),
       OptionSpec(
         name: "limit", kind: .count,
         summary: "list the newest N entries of each history (5 to 100, fewer if there are many "
@@ -97,11 +97,15 @@ extension BreakersPage {
       entries = try context.ask { store throws(StoreError) in try store.history() }
       entries = entries.filter { NamePattern.matches($0.name, patterns) }
     }
+    let beginning = try context.beginning(parsed, help: "page")
+    let now = context.now()
     let histories = Dictionary(grouping: entries) { Array($0.name.utf8) }
     let usualLimit = min(100, max(5, Self.entriesOfPage / max(1, snapshots.count)))
     self.init(
-      host: ThisProcess.hostName() ?? "this host", store: context.store.path, now: context.now(),
-      span: parsed.duration("since") ?? .seconds(86_400),
+      host: ThisProcess.hostName() ?? "this host", store: context.store.path, now: now,
+      span: beginning.map {
+        .milliseconds(now.millisecondsSince1970 - $0.millisecondsSince1970)
+      } ?? .seconds(86_400),
       limit: parsed.number("limit").map { Int($0) } ?? usualLimit,
       fleet: try context.pageFleet(),
       breakers: WorryOrder.sorted(snapshots).map {

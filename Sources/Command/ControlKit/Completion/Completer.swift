@@ -123,7 +123,7 @@ struct Completer {
       return .beginnings(Self.keys(endingIn: "=").filter { $0.text.hasPrefix(current) })
     case .path: return .files
     case .commandLine, .shellLine, .text, .remark, .token, .duration, .count, .countFromZero, .rate,
-      .factor, .pid, .time, .exitCodes, .heldCodes, .fileMode, .permissions, .group, .policy:
+      .factor, .pid, .time, .past, .exitCodes, .heldCodes, .fileMode, .permissions, .group, .policy:
       return .words([])
     }
   }

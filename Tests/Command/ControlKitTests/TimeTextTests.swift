@@ -1,0 +1,58 @@
+import BreakerCore
+import SharedBreaker
+import Testing
+
+@testable import ControlKit
+
+/// Instants on the command line, in whichever time zone the tests run.
+@Suite struct TimeTextTests {
+  private static let now = Samples.time
+
+  private static func hours(from first: BreakerTimestamp?, to second: BreakerTimestamp?) -> Double {
+    guard let first, let second else { return .nan }
+    return Double(second.millisecondsSince1970 - first.millisecondsSince1970) / 3_600_000
+  }
+
+  @Test(arguments: ["00:00", "09:00", "14:23:20", "23:59:59"])
+  func `a time of day is the last one of the past, and the next one of what is to come`(
+    text: String
+  ) {
+    let past = TimeText.past(text, now: Self.now)
+    let next = TimeText.instant(text, now: Self.now)
+    #expect(past.map { $0 <= Self.now } == true)
+    #expect(next.map { $0 > Self.now } == true)
+    // A day can have 23 or 25 hours.
+    #expect((23...25).contains(Self.hours(from: past, to: next)))
+  }
+
+  @Test func `today and yesterday begin at midnight`() {
+    let today = TimeText.past("today", now: Self.now)
+    #expect(today == TimeText.past("00:00", now: Self.now))
+    #expect(
+      (23...25).contains(Self.hours(from: TimeText.past("yesterday", now: Self.now), to: today)))
+  }
+
+  @Test func `a time ago and an instant are read, and nothing else`() {
+    #expect(TimeText.past("1h 30m", now: Self.now) == Self.now.earlier(by: .seconds(5_400)))
+    let instant = "2026-09-20T10:00:00Z"
+    #expect(TimeText.past(instant, now: Self.now)?.description == "2026-09-20T10:00:00.000Z")
+    for text in ["", "soon", "9:00", "24:00", "Yesterday", "-1h", "2026-09-20"] {
+      #expect(TimeText.past(text, now: Self.now) == nil, "\(text)")
+    }
+  }
+
+  @Test func `history and page begin where --since says`() {
+    let bench = CommandBench()
+    _ = bench("trip", "pay")
+    bench.advance(by: 7_200_000)
+    _ = bench("reset", "pay")
+    #expect(bench("history", "pay", "--since", "1h").output.contains("closed -> open") == false)
+    #expect(bench("history", "pay", "--since", "yesterday").output.contains("closed -> open"))
+    #expect(bench("page", "--since", "yesterday").code == 0)
+    for command in ["history", "page"] {
+      let future = bench(command, "--since", "2099-01-01T00:00:00Z")
+      #expect(future.code == 64 && future.errors.contains("that time has not come"), "\(future)")
+      #expect(bench(command, "--since", "soon").errors.contains("use a time such as 1h, 09:00"))
+    }
+  }
+}
