@@ -288,6 +288,15 @@ import Testing
     #expect(try kinds(with(lines)).contains(kind))
   }
 
+  @Test func `a command may give the store up, but only after it has waited as long as it should`()
+    throws
+  {
+    for (end, isViolation) in [(500_000_399, true), (500_000_400, false)] {
+      let lines = "b 1 400 400 acquire api -\np 1 91\ne 1 \(end) \(end) s exit69"
+      #expect(try kinds(with(lines)).contains(.exitCode) == isViolation, "\(end)")
+    }
+  }
+
   @Test func `text that is not a journal is refused`() {
     #expect(throws: Illegible.self) { try Journal(pid: 1, "b 1 2") }
     #expect(throws: Illegible.self) { try Journal(pid: 1, "b 1 x 3 acquire api -") }
