@@ -3,29 +3,20 @@ import Testing
 
 /// The commands of the guides "One Key, Many Agents" and "Jobs That Must Not Hammer", with stand-ins for the tools in them.
 @Suite struct HoldGuideTests {
-  private let directory: TemporaryDirectory
+  private let shell: GuideShell
+  private var directory: TemporaryDirectory { shell.directory }
 
   init() throws {
-    directory = try TemporaryDirectory()
-    // A shell makes them, because no program can be run while it is open for writing.
-    _ = try Child.run(
-      "/bin/sh",
-      [
-        "-c",
-        #"""
-        set -e; cd "$1"
-        cat > tool <<'END'
-        #!/bin/sh
+    shell = try GuideShell(
+      with: ["curl", "agent", "sync"],
+      that: #"""
         echo asked >> "${0%/*}/asked"
         while [ $# -gt 0 ]; do
           [ "$1" != -D ] || printf 'HTTP/2 429 \r\nretry-after: 60\r\n\r\n' > "$2"
           shift
         done
         [ "${0##*/}" = curl ] && exit 22 || exit 29
-        END
-        for name in curl agent sync; do install -m 755 tool $name; done
-        """#, "sh", directory.path,
-      ])
+        """#)
   }
 
   private func blocks(of guide: String) throws -> [String] {
@@ -35,23 +26,8 @@ import Testing
     return text.matches(of: /```sh\n((?s).*?)```/).map { String($0.1) }
   }
 
-  /// Runs a script, and answers what it has printed and the code with which it has ended.
   private func run(_ script: String) throws -> (output: String, code: Int32?) {
-    let programs = BuiltProducts.path(of: "cbctl").split(separator: "/").dropLast().joined(
-      separator: "/")
-    let output = try Child.run(
-      "/bin/sh",
-      [
-        "-c",
-        "cd '\(directory.path)'; PATH='\(directory.path)':'/\(programs)':/usr/bin:/bin\n"
-          + "SHARED_BREAKER_STORE='\(directory.store)' API=https://api.example; export PATH SHARED_BREAKER_STORE API\n"
-          + "(\(script)\n) </dev/null 2>&1; echo \"code $?\"",
-      ])
-    let lines = output.split(separator: "\n")
-    return (
-      lines.dropLast().joined(separator: "\n"),
-      lines.last.flatMap { Int32($0.dropFirst("code ".count)) }
-    )
+    try shell.run("API=https://api.example; export API\n" + script)
   }
 
   private func timesAsked() throws -> Int {

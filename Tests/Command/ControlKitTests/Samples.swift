@@ -74,13 +74,14 @@ enum Samples {
   ].map { HistoryEntry($0, isAfterGap: false) }
 
   static func entry(
-    _ kind: BreakerChange.Kind, from: String, to: String, secondsAgo: Int64 = 0
+    _ kind: BreakerChange.Kind, from: String, to: String, secondsAgo: Int64 = 0,
+    previous: Int64? = nil
   ) -> HistoryEntry {
     HistoryEntry(
       RecordedEvent(
         id: 9, atMilliseconds: wall(-secondsAgo), name: "payments",
         change: BreakerChange(kind: kind.rawValue, from: from, to: to), reason: nil, pid: 1,
-        program: "cbctl"), isAfterGap: false)
+        program: "cbctl", previous: previous), isAfterGap: false)
   }
 
   /// An entry of the history that has one text in all of its fields.

@@ -71,6 +71,14 @@ import Testing
     #expect(lines.last == "held for 6m 40s in 2 periods", "\(lines)")
   }
 
+  @Test
+  func `a breaker with holds whose first entries are gone had a state that is unknown before them`()
+  {
+    let trimmed = Samples.entry(.hold, from: "", to: "began", secondsAgo: 300, previous: 8)
+    let timeline = Self.timeline([trimmed]) { $0.generation = 9 }
+    #expect(Self.words(timeline).first?.hasPrefix("unknown 86") == true)
+  }
+
   @Test func `a hold that is over is no longer held, even before the first call has gone`() {
     let timeline = Self.timeline([Self.entry(300, .hold, "", "began")]) {
       $0.generation = 2
