@@ -82,6 +82,32 @@ uint64_t sb_mount(const char *path) {
   return status.stx_mask & STATX_MNT_ID ? status.stx_mnt_id : 0;
 }
 
+sb_origin sb_origin_of(const char *store, int64_t lineage) {
+  sb_origin origin = {.lineage = lineage};
+  struct statx status;
+  int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
+  if (statx(AT_FDCWD, store, flags, STATX_INO | STATX_BTIME, &status) != 0) return origin;
+  origin.inode = status.stx_ino;
+  if (status.stx_mask & STATX_BTIME) {
+    origin.born = (int64_t)status.stx_btime.tv_sec * 1000000000 + status.stx_btime.tv_nsec;
+  }
+  return origin;
+}
+
+static const char origin_name[] = "user.shared-breaker.origin";
+
+int sb_origin_in(int log, sb_origin *origin) {
+  return fgetxattr(log, origin_name, origin, sizeof *origin) == sizeof *origin;
+}
+
+void sb_set_origin(int log, const sb_origin *origin) {
+  if (origin) {
+    fsetxattr(log, origin_name, origin, sizeof *origin, 0);
+  } else if (fremovexattr(log, origin_name) == 0) {
+    fsync(log);
+  }
+}
+
 int64_t sb_boot_offset;
 static int knows_boot_offset;
 

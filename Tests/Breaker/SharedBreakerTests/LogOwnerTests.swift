@@ -81,6 +81,38 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `another store's log is not read if all who used it were killed`() throws {
+    try stage { stage, running, copy in
+      for part in ["", "-wal", "-shm"] { Files.removeAll(stage.store + part) }
+      stage.clock.advance(by: .seconds(2))
+      try running[0].ask("failures 50")
+      for puppet in running { puppet.kill() }
+      try Files.rename(copy, to: stage.store)
+      let late = try stage.puppet()
+      #expect(try failures(late) == Self.earlier)
+      #expect(try Database.integrity(stage.store) == "ok")
+      #expect(Files.exists(stage.store + "-wal.orphan"))
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `an adopted copy's log is not read with a copy that came before it`() throws {
+    try stage { stage, running, copy in
+      let first = try Files.read(copy)
+      try Files.rename(copy, to: stage.store)
+      stage.clock.advance(by: .seconds(2))
+      try running[0].ask("failures 50")
+      let late = try stage.puppet()
+      try late.ask("failures 5")
+      for puppet in running + [late] { puppet.kill() }
+      try Files.write(copy, first)
+      try Files.rename(copy, to: stage.store)
+      #expect(try failures(try stage.puppet()) == Self.earlier)
+      #expect(try Database.integrity(stage.store) == "ok")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `a log is still read if its file was replaced by a copy while no process used it`() throws {
     try stage { stage, running, copy in
       for puppet in running { puppet.kill() }

@@ -58,6 +58,29 @@ extension LogFile {
       || sb_is_held(descriptor, own + 1, LogMark.boots) != 0
   }
 
+  /// Whether any process uses the log.
+  fileprivate var isInUse: Bool { sb_is_held(descriptor, 0, LogMark.boots) != 0 }
+
+  /// The store that the log says it belongs to; nil if it does not say.
+  ///
+  /// It outlives every process, but not every file system keeps it.
+  var origin: LogOrigin? {
+    get {
+      var origin = sb_origin()
+      return unsafe sb_origin_in(descriptor, &origin) != 0 ? LogOrigin(origin) : nil
+    }
+    set {
+      guard newValue != origin else { return }
+      if var origin = newValue?.value {
+        unsafe sb_set_origin(descriptor, &origin)
+      } else {
+        sb_set_origin(descriptor, nil)
+      }
+    }
+  }
+
+  var isEmpty: Bool { lseek(descriptor, 0, SEEK_END) == 0 }
+
   /// Whether a path names this file.
   func isAt(_ path: String) -> Bool {
     var status = stat()
@@ -96,21 +119,47 @@ enum LogMark: Hashable {
   }
 }
 
+/// The store that a log was written with.
+struct LogOrigin: Equatable {
+  fileprivate let value: sb_origin
+
+  fileprivate init(_ value: sb_origin) { self.value = value }
+
+  /// The origin of a log that is used with a store.
+  init(of store: String, lineage: Int64) { value = unsafe sb_origin_of(store, lineage) }
+
+  /// Whether it is the store at a path, as far as the file alone tells.
+  ///
+  /// A file that was replaced by a copy of itself has its lineage, and needs its log.
+  func isOf(_ store: String) -> Bool {
+    let own = LogOrigin(of: store, lineage: value.lineage)
+    if own.value.born != 0, own == self { return true }
+    let lineage = StoreHeader.lineage(ofFileAlone: store)
+    return lineage == nil || lineage == value.lineage
+  }
+
+  static func == (left: LogOrigin, right: LogOrigin) -> Bool {
+    left.value.lineage == right.value.lineage && left.value.inode == right.value.inode
+      && left.value.born == right.value.born
+  }
+}
+
 /// Which file a log belongs to.
 ///
-/// The log itself does not say so: SQLite assumes that it belongs to whatever file lies beside it
+/// SQLite assumes that a log belongs to whatever file lies beside it
 /// (sqlite.org/howtocorrupt.html, 1.4). Every process that uses a store therefore marks the log
 /// with the file that it uses it with. If the file was replaced and others have not noticed yet, a
-/// process that starts meanwhile finds out from the marks.
+/// process that starts meanwhile finds out from the marks. If no process uses the log any more, its
+/// origin tells.
 enum LogOwner {
-  /// Whether the log beside a store is in use with an earlier file.
-  ///
-  /// A log that no process uses may be needed: its file may have been replaced by a copy of itself.
+  /// Whether the log beside a store was written with another one.
   static func isOfAnother(beside store: String) -> Bool {
     guard let main = StoreFile.identity(of: store), let log = log(beside: store) else {
       return false
     }
-    return log.isInUse(withAnotherThan: main)
+    if log.isInUse { return log.isInUse(withAnotherThan: main) }
+    guard !log.isEmpty, let origin = log.origin else { return false }
+    return !origin.isOf(store)
   }
 
   /// The log beside a store; nil if there is none that can be opened.

@@ -72,6 +72,17 @@ internal import CSQLite
     try agree(mayDoWithout: true)
     // The file alone is then a store, even if its log is lost.
     if isNew { foldNewLog() }
+    noteOrigin()
+  }
+
+  /// Makes the log tell which store it belongs to, once the file alone tells so too.
+  private func noteOrigin() {
+    let origin = LogOrigin(of: path, lineage: header.lineage)
+    guard logFile.origin != origin else { return }
+    guard StoreHeader.lineage(ofFileAlone: path) == header.lineage, files.areCurrent() else {
+      return
+    }
+    logFile.origin = origin
   }
 
   /// This process's contribution when it agrees with the store on its header.
@@ -85,8 +96,11 @@ internal import CSQLite
   /// tries again.
   func agree(mayDoWithout: Bool) throws(StoreError) {
     var agreed = try StoreHeader.seen(on: writer, terms)
+    let wasCopy = agreed.isCopy
     if agreed.hasNews(for: clock) {
       let isOptional = mayDoWithout && !agreed.isCopy
+      // Its next commit has another lineage, which the file alone does not have yet.
+      if wasCopy { logFile.origin = nil }
       do throws(StoreError) {
         agreed = try StoreHeader.agreed(
           on: writer, terms,
@@ -102,6 +116,10 @@ internal import CSQLite
     header = agreed
     writer.header = agreed
     aside?.header = agreed
+    if wasCopy, !agreed.isCopy {
+      checkpoint(isUrgent: false)
+      noteOrigin()
+    }
   }
 
   /// The connection that never writes, so that no reader waits for a writer; under the lock for

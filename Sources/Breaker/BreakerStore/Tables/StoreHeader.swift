@@ -58,6 +58,17 @@ struct StoreHeader: Hashable {
     return found
   }
 
+  /// The lineage that a store's file has without its log; nil if it cannot be read.
+  static func lineage(ofFileAlone path: String) -> Int64? {
+    do throws(StoreError) {
+      let connection = try Connection(
+        reading: path, way: Connection.immutable, lockTimeout: .zero)
+      return try connection.integer("SELECT lineage FROM store")
+    } catch {
+      return nil
+    }
+  }
+
   /// Reads the store's header, and judges whether it is a copy and whether the host has rebooted.
   ///
   /// This writes nothing.

@@ -90,6 +90,20 @@ int sb_hold_open(sqlite3 *db, const sb_range *ranges, size_t count);
 // does not tell. (Swift does not import statx.)
 uint64_t sb_mount(const char *path);
 
+// The store that a log belongs to: its lineage, and the file that it lies in.
+typedef struct sb_origin {
+  int64_t lineage;
+  uint64_t inode;
+  int64_t born; // in nanoseconds, so that a later file with that inode is told apart; 0 if unknown
+} sb_origin;
+
+sb_origin sb_origin_of(const char *store, int64_t lineage);
+
+// The origin that a log carries in an extended attribute, which outlives every process; 0 if it carries
+// none. Setting none takes the attribute away, on the disk too. (Swift does not import these calls.)
+int sb_origin_in(int log, sb_origin *origin);
+void sb_set_origin(int log, const sb_origin *origin);
+
 // The process that holds a byte so that no other can lock it for writing; 0 if it cannot be told
 // which, and -1 if there is none.
 int sb_lock_holder(int descriptor, int64_t byte);
