@@ -369,6 +369,26 @@ class Permits(StoreTestCase):
         super().setUp()
         self.payments = self.store.breaker("payments", max_failures=2)
 
+    def test_a_permit_judges_a_result_by_the_rules_of_its_breaker(self):
+        judging = self.store.breaker(
+            "judging", max_failures=1, failure=lambda answer: answer == "down" and "the bank is closed",
+            hold=lambda answer: 60 if answer == "later" else None)
+        self.assertEqual(judging.acquire().report(result="up"), "counted")
+        self.assertEqual(judging.claiming(2).acquire().report(result=None), "counted")
+        self.assertEqual(self.totals("judging")["successes"], 2)
+        self.assertEqual(judging.acquire().report(result="down"), "counted")
+        self.assertEqual(judging.snapshot()["last_error"], "the bank is closed")
+        judging.reset()
+        self.assertEqual(judging.acquire().report(result="later"), "counted")
+        with self.assertRaises(Rejected) as caught:
+            judging.acquire()
+        self.assertEqual(caught.exception.cause, "held")
+        plain = self.store.breaker("plain")
+        self.assertEqual(plain.acquire().report(result=OSError("returned, not raised")), "counted")
+        self.assertEqual(self.totals("plain")["successes"], 1)
+        with self.assertRaisesRegex(ValueError, "an outcome or a result"):
+            plain.acquire().report("failure", result=1)
+
     def test_a_permit_is_reported_once(self):
         permit = self.payments.acquire()
         self.assertEqual(permit.kind, "normal")

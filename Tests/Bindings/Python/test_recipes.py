@@ -22,6 +22,7 @@ import threading
 import types
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import shared_breaker
 from shared_breaker import Rejected, SharedStore
@@ -654,6 +655,11 @@ class Clients(Recipe):
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.path = "/429"
+                self.do_GET()
+
             def log_message(self, *words):
                 pass
 
@@ -663,6 +669,7 @@ class Clients(Recipe):
         self.addCleanup(self.server.server_close)
         self.addCleanup(thread.join)
         self.addCleanup(self.server.shutdown)
+        self.name = f"http/127.0.0.1:{self.server.server_port}"
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
     @needs("requests")
@@ -685,7 +692,7 @@ class Clients(Recipe):
             self.assertEqual(client.get(f"{self.url}/429").status_code, 429)
             with self.assertRaises(Rejected):
                 client.get(f"{self.url}/200")
-        self.store.breaker("http/127.0.0.1").reset()
+        self.store.breaker(self.name).reset()
 
         async def main():
             async with recipe.async_client as client:
@@ -711,7 +718,7 @@ class Clients(Recipe):
                 answers = [await get(status) for status in (200, 404, 429)]
                 with self.assertRaises(Rejected) as caught:
                     await get(200)
-                self.store.breaker("http/127.0.0.1").reset()
+                self.store.breaker(self.name).reset()
                 answers += [await get(500) for _ in range(5)]
                 with self.assertRaises(Rejected):
                     await get(200)
@@ -720,6 +727,17 @@ class Clients(Recipe):
         answers, wait = asyncio.run(main())
         self.assertEqual(answers, [200, 404, 429] + [500] * 5)
         self.assertAlmostEqual(wait, 120, delta=5)
+
+    @needs("openai")
+    def test_a_client_of_an_sdk_holds_the_account(self):
+        with mock.patch.dict(os.environ, {"OPENAI_API_KEY": "secret", "OPENAI_BASE_URL": self.url}):
+            recipe = self.load("sdk_client")
+        with recipe.client:
+            self.assertRaises(recipe.openai.RateLimitError, recipe.ask, "why")
+            with self.assertRaises(recipe.openai.APIConnectionError) as caught:
+                recipe.ask("why")
+        self.assertIsInstance(caught.exception.__cause__, Rejected)
+        self.assertRegex(caught.exception.__cause__.name, f"^{self.name}/[0-9a-f]{{12}}$")
 
     def test_a_key_that_an_sdk_uses_is_held_for_all_and_has_not_failed(self):
         class APIStatusError(Exception):

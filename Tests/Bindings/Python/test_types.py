@@ -51,6 +51,33 @@ async def work_async() -> bytes:
         return await charge_async(2)
 """
 
+CLIENTS = """
+import aiohttp
+import httpx
+import httpx2
+import requests
+from shared_breaker import breaker, httpx2 as other
+from shared_breaker.aiohttp import Middleware
+from shared_breaker.httpx import AsyncTransport, Rejected, Transport, account_of
+from shared_breaker.requests import Adapter
+
+def open_all() -> None:
+    client = httpx.Client(transport=Transport(httpx.HTTPTransport(http2=True), name=account_of, max_failures=3))
+    by_path = httpx.AsyncClient(transport=AsyncTransport(name=lambda request: request.url.path, open_for=30))
+    newer = httpx2.Client(transport=other.Transport(breaker=breaker("api")))
+    session = requests.Session()
+    session.mount("https://", Adapter(name="api", hold=lambda answer: None))
+    try:
+        client.get("/")
+    except Rejected as rejected:
+        wait: float | None = rejected.retry_after
+        request: httpx.Request = rejected.request
+
+async def open_loop() -> None:
+    async with aiohttp.ClientSession(middlewares=[Middleware(max_concurrent=4)]) as session:
+        await session.get("/")
+"""
+
 WRONG = """
 from shared_breaker import breaker
 payments = breaker("payments", max_failures="3", max_failure=3)
@@ -81,6 +108,12 @@ class Types(unittest.TestCase):
 
     def test_a_program_that_uses_it_is_strictly_typed(self):
         code, words = self.check("-c", PROGRAM)
+        self.assertEqual(code, 0, words)
+
+    @unittest.skipUnless(
+        all(map(importlib.util.find_spec, ("aiohttp", "httpx", "httpx2", "requests"))), "a client is not installed")
+    def test_a_program_that_uses_clients_is_strictly_typed(self):
+        code, words = self.check("-c", CLIENTS)
         self.assertEqual(code, 0, words)
 
     def test_mistakes_are_found(self):

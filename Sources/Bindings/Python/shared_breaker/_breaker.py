@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 
+# Stands for a result that was not given, because None is one.
+_NO_RESULT: object = object()
+
+
 class Breaker(ObservedBreaker):
     """A circuit breaker that all processes of the host share. Get one with ``breaker(name)``.
 
@@ -201,36 +205,43 @@ class Permit(_extension.Permit):
         outcome: Outcome | BaseException = "success",
         error: str | None = None,
         *,
+        result: object = _NO_RESULT,
         open_for: Seconds | None = None,
         hold_for: Seconds | None = None,
         elapsed: Seconds | None = None,
     ) -> Verdict:
         """Report how the call went, and return what became of the report.
 
-        ``outcome`` may be an exception, which the breaker then judges. ``hold`` means that the resource works and
-        asks to be left alone, for ``hold_for`` if it has named a time: it is no failure. Where the policy looks at slow
-        calls, ``elapsed`` replaces the time since the permit was granted.
+        ``outcome`` may be an exception, which the breaker then judges, as it judges ``result``. ``hold`` means that the
+        resource works and asks to be left alone, for ``hold_for`` if it has named a time: it is no failure. Where the
+        policy looks at slow calls, ``elapsed`` replaces the time since the permit was granted.
         """
-        ending = self._ending(outcome, error, open_for, hold_for, elapsed)
-        verdict = self._leave(*ending, True)
-        self.breaker._tell(ending if verdict == "counted" else None)
-        return verdict  # type: ignore[return-value]
+        return self._report(*self._ending(outcome, error, result, open_for, hold_for, elapsed))
 
     async def report_async(
         self,
         outcome: Outcome | BaseException = "success",
         error: str | None = None,
         *,
+        result: object = _NO_RESULT,
         open_for: Seconds | None = None,
         hold_for: Seconds | None = None,
         elapsed: Seconds | None = None,
     ) -> Verdict:
         """Do what ``report`` does, without blocking the event loop."""
-        ending = self._ending(outcome, error, open_for, hold_for, elapsed)
+        return await self._report_async(*self._ending(outcome, error, result, open_for, hold_for, elapsed))
+
+    def _report(self, number: int, text: bytes | None, time: int, elapsed: int = 0) -> Verdict:
+        verdict = self._leave(number, text, time, elapsed, True)
+        self.breaker._tell((number, text, time, elapsed) if verdict == "counted" else None)
+        return verdict  # type: ignore[return-value]
+
+    async def _report_async(self, number: int, text: bytes | None, time: int, elapsed: int = 0) -> Verdict:
+        ending = number, text, time, elapsed
         verdict = self._leave(*ending, False)
         if verdict is None:
             verdict = await _aio().in_thread(lambda: self._leave(*ending, True))
-        elif ending[0] in (SUCCESS, IGNORED):
+        elif number in (SUCCESS, IGNORED):
             return verdict  # type: ignore[return-value]
         self.breaker._tell(ending if verdict == "counted" else None)
         return verdict  # type: ignore[return-value]
@@ -251,11 +262,17 @@ class Permit(_extension.Permit):
         self,
         outcome: Outcome | BaseException,
         error: str | None,
+        result: object,
         open_for: Seconds | None,
         hold_for: Seconds | None,
         elapsed: Seconds | None,
     ) -> tuple[int, bytes | None, int, int]:
-        if isinstance(outcome, BaseException):
+        if result is not _NO_RESULT:
+            if outcome != "success":
+                raise ValueError("give an outcome or a result, which the breaker judges")
+            judge = self.breaker._judge_result
+            number, text, time = (judge and judge(result)) or (SUCCESS, None, 0)
+        elif isinstance(outcome, BaseException):
             number, text, time = self.breaker._judge(outcome)
         else:
             number, text, time = outcome_number(outcome), None, 0

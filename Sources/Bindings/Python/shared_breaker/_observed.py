@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Self
 
     from ._followed import FollowedStore
+    from ._judge import Ending
     from ._policy import Seconds
 
     State = Literal["closed", "open", "half_open"]
@@ -29,7 +30,7 @@ MODES = {"automatic": 0, "forced_open": 1, "forced_closed": 2, "observe": 3}
 class ObservedBreaker(_extension.Breaker):
     """A breaker without what makes calls, which ``Breaker`` adds."""
 
-    __slots__ = ("_before", "_changes", "_claims", "_declared", "_listeners", "_origin")
+    __slots__ = ("_before", "_changes", "_claims", "_declared", "_judge_result", "_listeners", "_origin")
 
     if TYPE_CHECKING:
         store: FollowedStore
@@ -39,6 +40,7 @@ class ObservedBreaker(_extension.Breaker):
         _declared: tuple[str | None, int]
         _before: ObservedBreaker
         _origin: ObservedBreaker | None
+        _judge_result: Callable[[object], Ending | None] | None
 
     def __new__(
         cls,
@@ -54,6 +56,7 @@ class ObservedBreaker(_extension.Breaker):
         self = super().__new__(cls, store, name, policy, on_store_failure, judge.error, judge_result)
         self._listeners = []
         self._changes = None
+        self._judge_result = judge_result
         self._declared = policy, on_store_failure
         self._claims = self._origin = None
         return self
@@ -100,6 +103,7 @@ class ObservedBreaker(_extension.Breaker):
         origin = self._origin or self
         claiming._claims, claiming._origin, claiming._declared = claims, origin, self._declared
         claiming._listeners, claiming._changes = [], None
+        claiming._judge_result = self._judge_result
         # Events of its calls are told by the breaker that it was made of.
         claiming._watch = origin._tell
         self.store._add(claiming)

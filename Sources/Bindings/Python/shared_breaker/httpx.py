@@ -1,0 +1,19 @@
+"""Breakers for the requests of httpx, shared by all processes of the host.
+
+    import httpx
+    from shared_breaker.httpx import Transport
+
+    client = httpx.Client(transport=Transport(max_failures=5, open_for=30))
+"""
+
+from __future__ import annotations
+
+import httpx as _client
+
+from ._httpx import account_of, transports
+
+__all__ = ["AsyncTransport", "Rejected", "Transport", "account_of"]
+
+Transport, AsyncTransport, Rejected = transports(_client)
+for _kind in (Transport, AsyncTransport, Rejected):
+    _kind.__module__, _kind.__qualname__ = __name__, _kind.__name__  # so that errors can be pickled
