@@ -483,6 +483,33 @@ class Coroutines(StoreTestCase):
 
         self.run_loop(main())
 
+    def test_a_permit_can_be_a_block_in_a_loop(self):
+        async def main():
+            async with await self.payments.acquire_async():
+                await asyncio.sleep(0)
+            with self.assertRaises(Resource):
+                async with await self.payments.acquire_async():
+                    raise Resource("down")
+            async with await self.payments.acquire_async() as call:
+                await call.report_async("hold", hold_for=60)
+            with self.assertRaises(Rejected) as caught:
+                await self.payments.acquire_async()
+            return caught.exception.cause
+
+        self.assertEqual(self.run_loop(main()), "held")
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["failures"], totals["ignored"]), (1, 1, 1))
+
+    def test_a_loop_can_trip_and_hold(self):
+        async def main():
+            await self.payments.hold_async(60, "over quota")
+            with self.assertRaises(Rejected) as caught:
+                await self.payments.acquire_async()
+            await self.payments.trip_async(30, "deploy")
+            return caught.exception.reason, self.payments.state
+
+        self.assertEqual(self.run_loop(main()), ("over quota", "open"))
+
     def test_it_works_under_a_tracer(self):
         @self.payments
         async def charge():

@@ -389,6 +389,27 @@ class Permits(StoreTestCase):
         with self.assertRaisesRegex(ValueError, "an outcome or a result"):
             plain.acquire().report("failure", result=1)
 
+    def test_a_permit_can_be_a_block(self):
+        payments = self.store.breaker("payments", max_failures=1)
+        with payments.acquire() as call:
+            self.assertEqual(call.kind, "normal")
+        with self.assertRaises(KeyError), self.store.breaker("other", ignore=KeyError).acquire():
+            raise KeyError("the caller's own")
+        self.assertEqual(self.totals("other")["ignored"], 1)
+        with payments.acquire() as call:
+            call.report("ignored")
+        with payments.acquire() as call:
+            self.assertEqual(call.hold(60), "counted")
+        with self.assertRaises(Rejected) as caught:
+            payments.acquire()
+        self.assertEqual(caught.exception.cause, "held")
+        payments.end_hold()
+        with self.assertRaises(Resource), payments.acquire():
+            raise Resource("down")
+        self.assertEqual(payments.state, "open")
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["failures"], totals["ignored"]), (1, 1, 2))
+
     def test_a_permit_is_reported_once(self):
         permit = self.payments.acquire()
         self.assertEqual(permit.kind, "normal")

@@ -125,6 +125,16 @@ class Breaker(ObservedBreaker):
             self._tell(rejected)
             raise
 
+    # Changes, without blocking the event loop
+
+    async def trip_async(self, open_for: Seconds | None = None, reason: str | None = None) -> None:
+        """Do what ``trip`` does, without blocking the event loop."""
+        await _aio().in_thread(lambda: self.trip(open_for, reason))
+
+    async def hold_async(self, hold_for: Seconds, reason: str | None = None) -> None:
+        """Do what ``hold`` does, without blocking the event loop."""
+        await _aio().in_thread(lambda: self.hold(hold_for, reason))
+
     @property
     def environment(self) -> dict[str, str]:
         """The environment of a program inside of the calls that this code is inside of.
@@ -188,7 +198,16 @@ class Breaker(ObservedBreaker):
 
 
 class Permit(_extension.Permit):
-    """The right to make one call. Report how it went, once."""
+    """The right to make one call. Report how it went, once, or make the call in a block::
+
+        with llm.acquire() as call:
+            answer = ask()
+            if answer.status == 429:
+                call.hold(answer.retry_after)
+
+    Unless you have reported before its end, the block reports a success, or the exception that ends it. In a
+    coroutine, write ``async with await llm.acquire_async() as call:``.
+    """
 
     __slots__ = ()
 
@@ -246,6 +265,31 @@ class Permit(_extension.Permit):
         self.breaker._tell(ending if verdict == "counted" else None)
         return verdict  # type: ignore[return-value]
 
+    def hold(self, hold_for: Seconds | None = None, error: str | None = None) -> Verdict:
+        """Report that the resource works and asks to be left alone: for a time, or for as long as the policy says.
+
+        In a coroutine, use ``await call.report_async("hold", hold_for=12)``.
+        """
+        return self.report("hold", error, hold_for=hold_for)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self.kind:
+            self.report("success" if error is None else error)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not self.kind:
+            return
+        if isinstance(error, GeneratorExit):  # nothing can be awaited any more
+            self.report(error)
+        else:
+            await self.report_async("success" if error is None else error)
+
     @property
     def environment(self) -> dict[str, str]:
         """The environment of a program inside of this call; see ``Breaker.environment``."""
@@ -294,16 +338,13 @@ class _Granted:
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._permit.report("success" if error is None else error)
+    def __exit__(self, *ending: Any) -> None:
+        self._permit.__exit__(*ending)
 
     async def __aenter__(self) -> None: ...
 
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, GeneratorExit):  # nothing can be awaited any more
-            self._permit.report(error)
-        else:
-            await self._permit.report_async("success" if error is None else error)
+    async def __aexit__(self, *ending: Any) -> None:
+        await self._permit.__aexit__(*ending)
 
 
 def _aio() -> Any:
