@@ -294,6 +294,33 @@ def measure_peers(store):
         row("circuitbreaker, of one process: decorated", cost, floor)
 
 
+def measure_clients(store):
+    """Measure whole requests of httpx to an answer in memory, bare and behind breakers."""
+    try:
+        import httpx
+
+        from shared_breaker.httpx import Transport
+    except ImportError:
+        print("httpx is not installed: left out")
+        return
+    answer = httpx.MockTransport(lambda request: httpx.Response(200, content=b"hello"))
+
+    def cost(transport):
+        with httpx.Client(transport=transport) as client:
+            return least("get('http://api.example/')", 200, get=client.get)
+
+    floor = cost(answer)
+    row("httpx: get(), with an answer in memory", floor)
+    row("  through Transport", cost(Transport(answer, store=store)), floor)
+    row("  through Transport, under a limit", cost(Transport(answer, store=store, max_concurrent=4)), floor)
+    try:
+        from interlock.integrations.httpx import CircuitBreakerTransport
+    except ImportError:
+        print("interlock-cb is not installed: left out")
+        return
+    row("  through interlock-cb, of one process", cost(CircuitBreakerTransport(answer)), floor)
+
+
 def main():
     print(f"Python {sys.version.split()[0]}, least of {ROUNDS} rounds, in nanoseconds")
     print(f"{'':<53}{'costs':>12}{'above':>12}  at most")
@@ -309,6 +336,7 @@ def main():
             gpu.call(nothing)
             measure_limits(payments, gpu)
             measure_failures(payments)
+            measure_clients(store)
             measure_peers(store)
             measure_starting(path)
             measure_costs(store.breaker("kept"), path)

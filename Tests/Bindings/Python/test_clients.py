@@ -12,6 +12,7 @@ import pickle
 import socket
 import threading
 import unittest
+from urllib.parse import quote, unquote
 
 import shared_breaker
 from shared_breaker import Rejected, breaker
@@ -37,12 +38,14 @@ class Service(http.server.BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         words = path.strip("/").split("/")
         self.server.seen.append((self.headers.get("Authorization"), path))
+        if words[-1] == "digest" and self.headers.get("Authorization"):
+            words[0] = "500"
         if words[0] == "late":
             self.server.go_on.wait(60)
             words[0] = "200"
         self.send_response(int(words[0]))
         for header in filter(None, query.split("&")):
-            self.send_header(*header.split("="))
+            self.send_header(*unquote(header).split("=", 1))
         body = b"" if words[0] == "204" else b"x" * 200_000
         if body:
             self.send_header("Content-Length", str(len(body)))
@@ -208,6 +211,11 @@ class AsyncHttpx(InLoop):
     async def get_async(self, url, **headers):
         return (await self.client.get(url, headers=headers)).status_code
 
+    async def stream_async(self, url):
+        async with self.client.stream("GET", url) as answer:
+            async for _ in answer.aiter_raw():
+                pass
+
     def open(self, url):
         answer = self.run(self.client.send(self.client.build_request("GET", url), stream=True))
         parts = answer.aiter_raw()
@@ -246,6 +254,11 @@ class Aiohttp(InLoop):
             await answer.read()
             return answer.status
 
+    async def stream_async(self, url):
+        async with self.client.get(url) as answer:
+            async for _ in answer.content.iter_chunked(1_000):
+                pass
+
     def open(self, url):
         answer = self.run(self.opened(url))
 
@@ -266,7 +279,7 @@ class Cases:
     """The cases of every client."""
 
     def driver(self, **options):
-        options = {"max_failures": 3, "open_for": 30, **options}
+        options = {"max_failures": 3, "open_for": 3_600, **options}
         return self.Driver(**{key: value for key, value in options.items() if value is not None})
 
     # Answers
@@ -422,8 +435,15 @@ class Cases:
             self.assertEqual(client.get(f"{self.url}/500"), 500)
             self.assertEqual(client.get(f"{self.url}/500"), 500)
         with self.assertRaises(TypeError) as caught:
-            self.Driver(breaker=given, max_failures=2).__enter__()
-        self.assertIn("leave out max_failures", str(caught.exception))
+            self.Driver(breaker=given, name="other", max_failures=2).__enter__()
+        self.assertIn("leave out name, max_failures, or breaker", str(caught.exception))
+
+    def test_rules_that_cannot_judge_an_answer_leave_it_to_the_usual_ones(self):
+        given = breaker("api", max_failures=2, hold=lambda answer: None, failure=OSError)
+        with self.Driver(breaker=given) as client:
+            self.assertEqual(client.get(f"{self.url}/429"), 429)
+            self.assertEqual(client.get(f"{self.url}/500"), 500)
+        self.assertEqual(self.counts("api"), (1, 1, 0))
 
     def test_a_name_can_be_given(self):
         with self.driver(name="api") as client:
@@ -446,14 +466,20 @@ class LoopCases(Cases):
             self.assertEqual(client.get(f"{self.url}/200"), 200)
         self.assertEqual(self.counts()[1], 0)
 
-    async def cancelled(self, client, url):
-        task = asyncio.ensure_future(client.get_async(url))
+    async def cancelled(self, client, url, get=None):
+        task = asyncio.ensure_future((get or client.get_async)(url))
         while not self.server.seen:
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.01)
         task.cancel()
         with self.assertRaises(asyncio.CancelledError):
             await task
+
+    def test_cancelling_a_stream_tells_nothing(self):
+        with self.driver(max_concurrent=1) as client:
+            client.run(self.cancelled(client, f"{self.url}/200/slow", client.stream_async))
+            self.assertEqual(client.get(f"{self.url}/200"), 200)
+        self.assertEqual(self.counts(), (1, 0, 1))
 
     def test_many_requests_share_the_limit(self):
         async def all_of(client):
@@ -478,6 +504,45 @@ class HttpxTests(Cases, ClientTestCase):
             with client.stream("GET", f"{self.url}/200/slow"):
                 self.assertRaises(httpx.PoolTimeout, client.get, f"{self.url}/200")
         self.assertEqual(self.counts()[1:], (0, 1))
+
+    def test_an_exception_of_the_body_that_is_sent_tells_nothing(self):
+        def body():
+            yield b"x"
+            raise KeyError("the caller's own")
+
+        with self.driver(max_failures=1) as client:
+            self.assertRaises(KeyError, client.client.post, f"{self.url}/200", content=body())
+        self.assertEqual(self.counts(), (0, 0, 1))
+
+    def test_a_host_with_a_long_name_has_a_breaker(self):
+        import httpx
+
+        from shared_breaker.httpx import Transport
+
+        answer = httpx.MockTransport(lambda request: httpx.Response(200))
+        with httpx.Client(transport=Transport(answer)) as client:
+            for last in "ab":
+                client.get("http://" + "long." * 48 + last)
+        names = [snapshot["name"] for snapshot in self.store.snapshots()]
+        self.assertEqual(len(set(names)), 2)
+
+    def test_an_answer_in_memory_is_over_at_once(self):
+        import httpx
+
+        from shared_breaker.httpx import AsyncTransport, Transport
+
+        answer = httpx.MockTransport(lambda request: httpx.Response(200, content=b"hello"))
+        gc.disable()
+        self.addCleanup(gc.enable)
+        with httpx.Client(transport=Transport(answer, name="sync", max_concurrent=1)) as client:
+            self.assertEqual([client.get(self.url).text for _ in range(3)], ["hello"] * 3)
+
+        async def get():
+            async with httpx.AsyncClient(transport=AsyncTransport(answer, name="async", max_concurrent=1)) as client:
+                return [(await client.get(self.url)).text for _ in range(3)]
+
+        self.assertEqual(asyncio.run(get()), ["hello"] * 3)
+        self.assertEqual((self.counts("sync"), self.counts("async")), ((3, 0, 0), (3, 0, 0)))
 
     def test_each_redirection_has_the_breaker_of_its_host(self):
         import httpx
@@ -601,6 +666,47 @@ class RequestsTests(Cases, ClientTestCase):
             self.assertRaises(Rejected, client.get, f"{self.url}/200")
             self.assertEqual(len(answer.raw.read()), 199_950)
             self.assertEqual(client.get(f"{self.url}/200"), 200)
+            answer = client.client.get(f"{self.url}/200", stream=True)
+            self.assertEqual(sum(map(len, iter(lambda: answer.raw.read1(10_000), b""))), 200_000)
+            self.assertEqual(client.get(f"{self.url}/200"), 200)
+
+    def test_a_body_that_breaks_off_is_a_failure_however_it_is_read(self):
+        with self.driver() as client:
+            answer = client.client.get(f"{self.url}/200/broken", stream=True)
+            with self.assertRaises(Exception):
+                while answer.raw.read1(10_000):
+                    pass
+            answer.close()
+        self.assertEqual(self.counts(), (0, 1, 0))
+
+    def test_a_request_that_is_sent_again_with_a_password_is_a_call(self):
+        from requests.auth import HTTPDigestAuth
+
+        with self.driver() as client:
+            challenge = quote('WWW-Authenticate=Digest realm="r", nonce="n", qop="auth"')
+            answer = client.client.get(f"{self.url}/401/digest?{challenge}", auth=HTTPDigestAuth("me", "secret"))
+        self.assertEqual(answer.status_code, 500)
+        self.assertEqual(self.counts(), (1, 1, 0))
+
+    def test_one_adapter_can_be_behind_another(self):
+        import requests
+
+        from shared_breaker.requests import Adapter
+
+        with requests.Session() as session:
+            session.mount("http://", Adapter(Adapter(name="inner"), name="outer", max_concurrent=1))
+            answer = session.get(f"{self.url}/200/slow", stream=True)
+            self.assertRaises(Rejected, session.get, f"{self.url}/200")
+            self.server.go_on.set()
+            self.assertEqual(len(answer.content), 200_000)
+        self.assertEqual((self.counts("outer"), self.counts("inner")), ((1, 0, 0), (1, 0, 0)))
+
+    def test_a_session_can_be_pickled(self):
+        with self.driver(max_failures=1) as client:
+            client.get(f"{self.url}/200")
+            with pickle.loads(pickle.dumps(client.client)) as copy:
+                self.assertEqual(copy.get(f"{self.url}/500").status_code, 500)
+            self.assertRaises(Rejected, client.get, f"{self.url}/200")
 
     def test_a_rejection_can_be_pickled(self):
         from shared_breaker.requests import Rejected as Both
@@ -622,6 +728,127 @@ class AiohttpTests(LoopCases, ClientTestCase):
             self.assertRaises(client.Rejected, client.get, f"{self.url}/200")
             self.server.go_on.set()
             eventually(lambda: self.got(client) == 200)
+
+    def test_a_timeout_of_all_is_a_failure_while_it_connects_and_while_a_stream_comes(self):
+        import aiohttp
+        from aiohttp.abc import AbstractResolver
+
+        class Slow(AbstractResolver):
+            async def resolve(self, *words, **options):
+                await asyncio.sleep(3_600)
+
+            async def close(self):
+                pass
+
+        from shared_breaker.aiohttp import Middleware
+
+        timeout = aiohttp.ClientTimeout(total=0.05)
+
+        async def main():
+            middlewares = [Middleware(name="api")]
+            async with aiohttp.ClientSession(
+                    middlewares=middlewares, connector=aiohttp.TCPConnector(resolver=Slow())) as session:
+                with self.assertRaises(TimeoutError):
+                    await session.get("http://slow.example/", timeout=timeout)
+            async with aiohttp.ClientSession(middlewares=middlewares) as session:
+                with self.assertRaises(TimeoutError):
+                    async with session.get(f"{self.url}/200/slow", timeout=timeout) as answer:
+                        async for _ in answer.content.iter_chunked(1_000):
+                            pass
+
+        asyncio.run(main())
+        self.assertEqual(self.counts("api"), (0, 2, 0))
+
+    def test_a_kept_connection_that_was_closed_is_no_failure(self):
+        server = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(server.close)
+        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+        def serve():
+            for requests in (2, 1):  # of the second request, only the connection ends
+                connection = server.accept()[0]
+                with connection:
+                    for number in range(requests):
+                        connection.recv(65_536)
+                        if number == 0:
+                            connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        self.addCleanup(thread.join)
+        with self.driver(name="api", max_failures=1) as client:
+            url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+            self.assertEqual([client.get(url), client.get(url)], [200, 200])
+        self.assertEqual(self.counts("api"), (2, 0, 1))
+
+    def test_a_websocket_keeps_its_room_until_it_is_closed(self):
+        import aiohttp
+        from aiohttp import web
+
+        from shared_breaker.aiohttp import Middleware
+
+        async def answer(request):
+            socket = web.WebSocketResponse()
+            await socket.prepare(request)
+            async for message in socket:
+                await socket.send_str(message.data)
+            return socket
+
+        async def main():
+            application = web.Application()
+            application.router.add_get("/", answer)
+            runner = web.AppRunner(application)
+            await runner.setup()
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+            async with aiohttp.ClientSession(middlewares=[Middleware(name="api", max_concurrent=1)]) as session:
+                async with session.ws_connect(url) as first:
+                    await first.send_str("hello")
+                    self.assertEqual((await first.receive()).data, "hello")
+                    with self.assertRaises(Rejected):
+                        await session.ws_connect(url)
+                async with session.ws_connect(url):
+                    pass
+            await runner.cleanup()
+
+        asyncio.run(main())
+        self.assertEqual(self.counts("api"), (2, 0, 0))
+
+    def test_a_certificate_that_is_not_valid_is_a_failure(self):
+        import types
+
+        import aiohttp
+        from yarl import URL
+
+        from shared_breaker.aiohttp import Middleware
+
+        key = types.SimpleNamespace(host="api.example", port=443, is_ssl=True, ssl=True)
+
+        async def handler(request):
+            raise aiohttp.ClientConnectorCertificateError(key, Exception("expired"))
+
+        request = types.SimpleNamespace(method="GET", url=URL("https://api.example/"))
+        with self.assertRaises(aiohttp.ClientConnectorCertificateError):
+            asyncio.run(Middleware()(request, handler))
+        self.assertEqual(self.counts("http/api.example:443"), (0, 1, 0))
+
+    def test_one_middleware_can_be_behind_another(self):
+        import aiohttp
+
+        from shared_breaker.aiohttp import Middleware
+
+        async def main():
+            both = [Middleware(name="outer", max_concurrent=1), Middleware(name="inner")]
+            async with aiohttp.ClientSession(middlewares=both) as session:
+                answer = await session.get(f"{self.url}/200/slow")
+                with self.assertRaises(Rejected):
+                    await session.get(f"{self.url}/200")
+                self.server.go_on.set()
+                await answer.read()
+
+        asyncio.run(main())
+        self.assertEqual((self.counts("outer"), self.counts("inner")), ((1, 0, 0), (1, 0, 0)))
 
     def got(self, client):
         try:
@@ -743,11 +970,11 @@ class ModelCases:
         return importlib.import_module(f"shared_breaker.{used.partition('.')[0]}")
 
     def client(self, **options):
-        http_client = self.sdk.DefaultHttpxClient(transport=self.integration.Transport(max_failures=3))
+        http_client = self.sdk.DefaultHttpxClient(transport=self.integration.Transport(max_failures=3, open_for=3_600))
         return self.kind(base_url=self.url, api_key="secret", http_client=http_client, **options)
 
     def async_client(self, **options):
-        http_client = self.sdk.DefaultAsyncHttpxClient(transport=self.integration.AsyncTransport(max_failures=3))
+        http_client = self.sdk.DefaultAsyncHttpxClient(transport=self.integration.AsyncTransport(max_failures=3, open_for=3_600))
         return self.async_kind(base_url=self.url, api_key="secret", http_client=http_client, **options)
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from ._breaker import Breaker
 from ._http import retry_after, too_many_requests
-from ._judge import IGNORED, SUCCESS, status_of
+from ._judge import IGNORED, SUCCESS, Judge, status_of
 from ._policy import policy_words
 
 TYPE_CHECKING = False
@@ -38,6 +38,7 @@ _NEUTRAL: Ending = (IGNORED, None, 0)
 _PORTS = {"http": 80, "https": 443}
 # As many as most programs have hosts. Breakers beyond that are looked up again in the store.
 _BREAKERS = 1_024
+_LONGEST_HOST = 150
 
 
 def is_outage(value: object) -> bool:
@@ -49,16 +50,36 @@ def is_outage(value: object) -> bool:
 def origin(scheme: str, host: str | None, port: int | None) -> str:
     """Return the name of the breaker for a host and a port, such as ``http/api.example:443``."""
     host = host or "unknown"
+    if len(host) > _LONGEST_HOST:
+        host = f"{host[:_LONGEST_HOST - 13]}-{_hash(host)}"
     return f"http/{f'[{host}]' if ':' in host else host.lower()}:{port or _PORTS.get(scheme, 0)}"
 
 
 def with_credentials(name: str, headers: Any) -> str:
     """Return the name of a breaker for one account: a hash tells the credentials apart, and does not show them."""
-    import hashlib
-
     values = [headers.get(header) for header in ("authorization", "x-api-key", "api-key", "x-goog-api-key")]
     given = "\0".join(f"{value}" for value in values if value)
-    return f"{name}/{hashlib.sha256(given.encode()).hexdigest()[:12]}" if given else name
+    return f"{name}/{_hash(given)}" if given else name
+
+
+def _hash(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Errors:
+    """The exceptions that tell something about the service: some types, without those that are the caller's own."""
+
+    def __init__(self, of_service: tuple[type[BaseException], ...], of_caller: tuple[type[BaseException], ...]) -> None:
+        """Take the types; all other exceptions, such as those of a generator that makes the body, tell nothing."""
+        self._of_service = of_service
+        self._of_caller = of_caller
+
+    def tell_nothing(self, error: BaseException) -> bool:
+        """Return whether an exception is neither the service's nor a cancellation, which the breaker judges."""
+        return isinstance(error, Exception) and (
+            not isinstance(error, self._of_service) or isinstance(error, self._of_caller))
 
 
 class Calls:
@@ -67,31 +88,36 @@ class Calls:
     def __init__(
         self,
         breaker: Breaker | None,
-        name: str | Callable[[Any], str],
+        name: str | Callable[[Any], str] | None,
+        usual_name: Callable[[Any], str],
         options: dict[str, Any],
-        neutral: tuple[type[BaseException], ...],
+        errors: Errors,
     ) -> None:
-        """Take the breaker, or the name of a request's breaker and what ``shared_breaker.breaker`` takes.
-
-        ``neutral`` are the exceptions that tell nothing about the service.
-        """
-        if breaker is not None and options:
-            raise TypeError(
-                f"{breaker!r} has its policy and its rules already: leave out {', '.join(sorted(options))}, or give"
-                " name= instead of breaker=")
+        """Take the breaker, or the name of a request's breaker and what ``shared_breaker.breaker`` takes."""
         if breaker is not None and not isinstance(breaker, Breaker):
             raise TypeError(f"{breaker!r} is not a Breaker")
-        self.neutral = neutral
+        given = sorted(options) if name is None else ["name", *sorted(options)]
+        if breaker is not None and given:
+            raise TypeError(
+                f"{breaker!r} has its name, its policy and its rules already: leave out {', '.join(given)}, or breaker")
+        self._errors = errors
         self._breaker = breaker
-        self._name = name
+        self._name = usual_name if name is None else name
         self._store = options.pop("store", None)
         self._options = {"failure": is_outage, "hold": too_many_requests, **options}
         open_for = options.get("open_for")
         if not callable(open_for):
             # An answer may name its time all the same.
-            given = {} if open_for is None else {"open_for": open_for}
-            self._options["policy"] = policy_words(options.get("policy"), given)
+            words = {} if open_for is None else {"open_for": open_for}
+            self._options["policy"] = policy_words(options.get("policy"), words)
             self._options["open_for"] = retry_after
+        self._named = lru_cache(_BREAKERS)(self._made)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "_named"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
         self._named = lru_cache(_BREAKERS)(self._made)
 
     def _made(self, name: str) -> Breaker:
@@ -106,11 +132,11 @@ class Calls:
 
     def begin(self, request: object) -> Call:
         """Begin the call of a request; raise Rejected if its breaker rejects it."""
-        return Call(self._breaker_of(request).acquire(), self.neutral)
+        return Call(self._breaker_of(request).acquire(), self._errors)
 
     async def begin_async(self, request: object) -> Call:
         """Do what ``begin`` does, without blocking the event loop."""
-        return Call(await self._breaker_of(request).acquire_async(), self.neutral)
+        return Call(await self._breaker_of(request).acquire_async(), self._errors)
 
 
 class Call:
@@ -119,11 +145,13 @@ class Call:
     Until then it takes its room. If it is dropped before, its permit is given back.
     """
 
-    __slots__ = ("_neutral", "_permit", "is_awaited")
+    __slots__ = ("_errors", "_permit", "inner", "is_awaited")
 
-    def __init__(self, permit: Permit, neutral: tuple[type[BaseException], ...]) -> None:
+    def __init__(self, permit: Permit, errors: Errors) -> None:
         self._permit = permit
-        self._neutral = neutral
+        self._errors = errors
+        # The call of another breaker with the same answer.
+        self.inner: Call | None = None
         # A coroutine waits for the report of the end, so callbacks leave it alone.
         self.is_awaited = False
 
@@ -146,37 +174,49 @@ class Call:
 
     def ended(self, error: BaseException | None = None) -> None:
         """Report the end of the answer, or the exception that has ended it, once."""
+        if self.inner is not None:
+            self.inner.ended(error)
         if self._permit.kind:
             self._permit._report(*self._ending(error))
 
     async def ended_async(self, error: BaseException | None = None) -> None:
         """Do what ``ended`` does, without blocking the event loop."""
+        if self.inner is not None:
+            await self.inner.ended_async(error)
         if self._permit.kind:
             await self._permit._report_async(*self._ending(error))
 
     def end_soon(self, error: BaseException | None = None) -> None:
         """Do what ``ended`` does, in a callback of an event loop, which must not wait."""
-        if self._permit.kind and not self.is_awaited:
-            ending = (*self._ending(error), 0)
-            if self._permit._leave(*ending, False) is None:
-                self._permit.breaker._leave_elsewhere(self._permit, *ending)
+        if self.is_awaited:
+            return
+        if self.inner is not None:
+            self.inner.end_soon(error)
+        if not self._permit.kind:
+            return
+        ending = self._ending(error)
+        if self._permit._leave(*ending, 0, False) is None:
+            from ._aio import hand_over
+
+            if hand_over(lambda: self._permit._report(*ending)) is None:
+                self._permit.breaker._leave_elsewhere(self._permit, *ending, 0)
 
     def _judged(self, answer: object) -> Ending | None:
         """Return how the call ends with the headers of its answer; None if it goes on."""
-        # A breaker without rules for results is given with rules for exceptions at most.
-        judge = self._permit.breaker._judge_result or _usual()
-        ending = judge(answer)
+        breaker = self._permit.breaker
+        judge = breaker._judge_result
+        ending = judge(answer) if judge else None
+        if ending is None and not breaker._judges_failures:
+            ending = _usual(judge is None)(answer)
         return _DONE if ending is None and self._permit.kind == "probe" else ending
 
     def _ending(self, error: BaseException | None) -> Ending:
         if error is None:
             return _DONE
-        return _NEUTRAL if isinstance(error, self._neutral) else self._permit.breaker._judge(error)
+        return _NEUTRAL if self._errors.tell_nothing(error) else self._permit.breaker._judge(error)
 
 
-@lru_cache(1)
-def _usual() -> Callable[[object], Ending | None]:
-    """Return the judge of answers for breakers without rules for results."""
-    from ._judge import Judge
-
-    return Judge(failure=is_outage, open_for=retry_after, hold=too_many_requests).result
+@lru_cache(2)
+def _usual(holds: bool) -> Callable[[object], Ending | None]:
+    """Return the judge of answers for breakers without rules of their own for failures."""
+    return Judge(failure=is_outage, open_for=retry_after, hold=too_many_requests if holds else None).result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import _errors
-from ._clients import Call, Calls, origin, with_credentials
+from ._clients import Call, Calls, Errors, origin, with_credentials
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ def account_of(request: Any) -> str:
 def transports(client: Any) -> tuple[type, type, type]:
     """Make ``Transport``, ``AsyncTransport`` and ``Rejected`` for a module, httpx or httpx2."""
     # A full pool and a request that cannot be sent are the caller's own.
-    neutral = client.PoolTimeout, client.UnsupportedProtocol, client.LocalProtocolError
+    errors = Errors(
+        (client.TransportError, OSError),
+        (client.PoolTimeout, client.UnsupportedProtocol, client.LocalProtocolError))
 
     class Rejected(_errors.Rejected, client.TransportError):  # type: ignore[misc]
         """A breaker rejected the request, which was not sent: an error of this package and of the client."""
@@ -90,7 +92,7 @@ def transports(client: Any) -> tuple[type, type, type]:
         """Puts the requests of a client behind breakers, one for each host and port unless you say otherwise."""
 
         def __init__(self, wrapped: Any = None, *, breaker: Any = None, name: Any = None, **options: Any) -> None:
-            self._calls = Calls(breaker, name or origin_of, options, neutral)
+            self._calls = Calls(breaker, name, origin_of, options, errors)
             self._wrapped = client.HTTPTransport() if wrapped is None else wrapped
 
         def handle_request(self, request: Any) -> Any:
@@ -107,7 +109,10 @@ def transports(client: Any) -> tuple[type, type, type]:
             response.request = request
             try:
                 if call.answered(response):
-                    response.stream = Body(response.stream, call)
+                    if response.is_closed:  # of a transport whose answers are in memory
+                        call.ended()
+                    else:
+                        response.stream = Body(response.stream, call)
             except BaseException:
                 response.close()
                 raise
@@ -127,7 +132,7 @@ def transports(client: Any) -> tuple[type, type, type]:
         """Puts the requests of an asynchronous client behind breakers, as ``Transport`` does."""
 
         def __init__(self, wrapped: Any = None, *, breaker: Any = None, name: Any = None, **options: Any) -> None:
-            self._calls = Calls(breaker, name or origin_of, options, neutral)
+            self._calls = Calls(breaker, name, origin_of, options, errors)
             self._wrapped = client.AsyncHTTPTransport() if wrapped is None else wrapped
 
         async def handle_async_request(self, request: Any) -> Any:
@@ -144,7 +149,10 @@ def transports(client: Any) -> tuple[type, type, type]:
             response.request = request
             try:
                 if await call.answered_async(response):
-                    response.stream = AsyncBody(response.stream, call)
+                    if response.is_closed:  # of a transport whose answers are in memory
+                        await call.ended_async()
+                    else:
+                        response.stream = AsyncBody(response.stream, call)
             except BaseException:
                 await response.aclose()
                 raise

@@ -85,7 +85,12 @@ class Judge:
     @property
     def judges_results(self) -> bool:
         """Whether results have to be judged."""
-        return self._hold is not None or bool(self._failure.predicates)
+        return self._hold is not None or self.judges_failures
+
+    @property
+    def judges_failures(self) -> bool:
+        """Whether a rule can tell a result that is a failure."""
+        return bool(self._failure.predicates)
 
     def error(self, error: BaseException) -> Ending:
         """Judge an exception."""

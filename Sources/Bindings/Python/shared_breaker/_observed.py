@@ -30,7 +30,8 @@ MODES = {"automatic": 0, "forced_open": 1, "forced_closed": 2, "observe": 3}
 class ObservedBreaker(_extension.Breaker):
     """A breaker without what makes calls, which ``Breaker`` adds."""
 
-    __slots__ = ("_before", "_changes", "_claims", "_declared", "_judge_result", "_listeners", "_origin")
+    __slots__ = ("_before", "_changes", "_claims", "_declared", "_judge_result", "_judges_failures", "_listeners",
+                 "_origin")
 
     if TYPE_CHECKING:
         store: FollowedStore
@@ -41,6 +42,7 @@ class ObservedBreaker(_extension.Breaker):
         _before: ObservedBreaker
         _origin: ObservedBreaker | None
         _judge_result: Callable[[object], Ending | None] | None
+        _judges_failures: bool
 
     def __new__(
         cls,
@@ -57,6 +59,7 @@ class ObservedBreaker(_extension.Breaker):
         self._listeners = []
         self._changes = None
         self._judge_result = judge_result
+        self._judges_failures = judge.judges_failures
         self._declared = policy, on_store_failure
         self._claims = self._origin = None
         return self
@@ -104,6 +107,7 @@ class ObservedBreaker(_extension.Breaker):
         claiming._claims, claiming._origin, claiming._declared = claims, origin, self._declared
         claiming._listeners, claiming._changes = [], None
         claiming._judge_result = self._judge_result
+        claiming._judges_failures = self._judges_failures
         # Events of its calls are told by the breaker that it was made of.
         claiming._watch = origin._tell
         self.store._add(claiming)

@@ -8,12 +8,14 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
+from contextvars import ContextVar
 from functools import cache
 
 import aiohttp as _client
 
 from . import _errors
-from ._clients import Call, Calls, origin, with_credentials
+from ._clients import Call, Calls, Errors, origin, with_credentials
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +28,15 @@ if TYPE_CHECKING:
     from ._clients import ClientOptions
 
 __all__ = ["Middleware", "Rejected", "account_of"]
+
+
+_ERRORS = Errors((_client.ClientError, OSError), (_client.InvalidURL,))
+# Tells nothing about the service: it had closed a connection that was kept.
+_SENT_AGAIN = Exception()
+# The methods of which a session itself sends a request again on another connection, once.
+_SENT_TWICE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+# The request that this task's session is about to send again.
+_again: ContextVar[tuple[object, ...] | None] = ContextVar("shared_breaker_again", default=None)
 
 
 class Rejected(_errors.Rejected, _client.ClientError):
@@ -47,8 +58,7 @@ class Middleware:
         **options: Unpack[ClientOptions],
     ) -> None:
         """Take the breakers."""
-        # Errors of values are about the request: an address that is none, a header that cannot be sent.
-        self._calls = Calls(breaker, name or _origin_of, {**options}, (ValueError,))
+        self._calls = Calls(breaker, name, _origin_of, {**options}, _ERRORS)
 
     async def __call__(self, request: _client.ClientRequest, handler: ClientHandlerType) -> _client.ClientResponse:
         """Send a request, if its breaker permits it."""
@@ -59,7 +69,10 @@ class Middleware:
         try:
             response = await handler(request)
         except BaseException as error:
-            await call.ended_async(error)
+            if self._is_sent_again(request, error):
+                await call.ended_async(_SENT_AGAIN)
+            else:
+                await call.ended_async(_timeout_of(request, error))
             raise
         try:
             if await call.answered_async(response):
@@ -68,6 +81,23 @@ class Middleware:
             response.close()
             raise
         return response
+
+
+    def _is_sent_again(self, request: _client.ClientRequest, error: BaseException) -> bool:
+        """Return whether the session is about to send a request again because a kept connection was closed."""
+        is_lost = isinstance(error, (_client.ClientOSError, _client.ServerDisconnectedError))
+        if not is_lost or isinstance(error, _client.ClientConnectorError) or request.method not in _SENT_TWICE:
+            return False
+        this = self, request.method, request.url
+        is_first = _again.get() != this
+        _again.set(this if is_first else None)
+        return is_first
+
+
+def _timeout_of(request: object, error: BaseException) -> BaseException:
+    """Return the exception that has ended a request: the timeout that a session shows as a cancellation."""
+    is_timeout = getattr(getattr(request, "_timer", None), "_cancelled", False)
+    return TimeoutError() if is_timeout and isinstance(error, CancelledError) else error
 
 
 def account_of(request: _client.ClientRequest) -> str:
@@ -102,6 +132,12 @@ def _kept(kind: Any) -> Any:
             await call.ended_async()
             return body
 
+        async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+            # A timeout and a cancellation end the reading, and not the body.
+            if isinstance(error, (_client.ClientError, OSError, CancelledError)) and not self.content.is_eof():
+                await self._shared_breaker_call.ended_async(error)
+            await super().__aexit__(kind, error, trace)
+
         def release(self) -> Any:
             self._end_call()
             return super().release()
@@ -120,11 +156,15 @@ def _kept(kind: Any) -> Any:
 
 def _keep(call: Call, response: Any) -> None:
     """Let a call last until the end of an answer's body."""
-    if not isinstance(response, _client.ClientResponse) or hasattr(response, "_shared_breaker_call"):
-        call.end_soon()  # of a test, or of a second middleware
+    if not isinstance(response, _client.ClientResponse):
+        call.end_soon()  # of a test
         return
-    kind: Any = type(response)
+    # A middleware may be behind another one.
+    call.inner = getattr(response, "_shared_breaker_call", None)
+    if call.inner is None:
+        kind: Any = type(response)
+        response.__class__ = _kept(kind)
     response._shared_breaker_call = call  # type: ignore[attr-defined]
-    response.__class__ = _kept(kind)
-    # The client itself keeps an answer that is dropped until its body has come.
-    response.content.on_eof(call.end_soon)
+    if response.status != 101:  # a WebSocket, which has no body and lasts until it is closed
+        # The client itself keeps an answer that is dropped until its body has come.
+        response.content.on_eof(call.end_soon)

@@ -14,10 +14,12 @@ from urllib.parse import urlsplit
 
 import requests as _client
 from requests.adapters import BaseAdapter, HTTPAdapter
+from requests.exceptions import InvalidHeader, InvalidSchema, InvalidURL, MissingSchema
 from urllib3 import HTTPResponse
+from urllib3.exceptions import HTTPError
 
 from . import _errors
-from ._clients import Call, Calls, origin, with_credentials
+from ._clients import Call, Calls, Errors, origin, with_credentials
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from ._clients import ClientOptions
 
 __all__ = ["Adapter", "Rejected", "account_of"]
+
+
+# All of the client's are OSErrors. A request that cannot be sent is the caller's own mistake.
+_ERRORS = Errors((OSError, HTTPError), (InvalidHeader, InvalidSchema, InvalidURL, MissingSchema))
 
 
 class Rejected(_errors.Rejected, _client.RequestException):
@@ -57,8 +63,7 @@ class Adapter(BaseAdapter):
     ) -> None:
         """Take the adapter to wrap, and the breakers."""
         super().__init__()
-        # Errors of values are about the request: a header that cannot be sent, an address that is none.
-        self._calls = Calls(breaker, name or _origin_of, {**options}, (ValueError,))
+        self._calls = Calls(breaker, name, _origin_of, {**options}, _ERRORS)
         self._wrapped = HTTPAdapter() if wrapped is None else wrapped
 
     def send(self, request: _client.PreparedRequest, *args: Any, **options: Any) -> _client.Response:
@@ -74,6 +79,8 @@ class Adapter(BaseAdapter):
         except BaseException as error:
             call.ended(error)
             raise
+        # A second request with a password goes the same way.
+        response.connection = self  # type: ignore[assignment]
         try:
             if call.answered(response):
                 _keep(call, response.raw)
@@ -118,8 +125,14 @@ def _kept(kind: Any) -> Any:
             self._shared_breaker_call.ended()
 
         def read(self, *args: Any, **options: Any) -> bytes:
+            return self._read(super().read, *args, **options)
+
+        def read1(self, *args: Any, **options: Any) -> bytes:
+            return self._read(super().read1, *args, **options)
+
+        def _read(self, read: Callable[..., bytes], *args: Any, **options: Any) -> bytes:
             try:
-                part: bytes = super().read(*args, **options)
+                part = read(*args, **options)
             except BaseException as error:
                 self._shared_breaker_call.ended(error)
                 raise
@@ -139,8 +152,11 @@ def _kept(kind: Any) -> Any:
 
 def _keep(call: Call, body: Any) -> None:
     """Let a call last until the end of a body."""
-    if not isinstance(body, HTTPResponse) or hasattr(body, "_shared_breaker_call"):
-        call.ended()  # of an adapter that reads it at once, or is itself behind a breaker
+    if not isinstance(body, HTTPResponse) or body.closed:
+        call.ended()  # of an adapter that has read it
         return
+    # An adapter may be behind another one.
+    call.inner = getattr(body, "_shared_breaker_call", None)
+    if call.inner is None:
+        body.__class__ = _kept(type(body))
     body._shared_breaker_call = call  # type: ignore[attr-defined]
-    body.__class__ = _kept(type(body))
