@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"worker/sharedbreaker"
 )
@@ -26,4 +27,15 @@ func main() {
 		log.Fatal("not rejected: ", err)
 	}
 	fmt.Printf("try again in %.0f s\n", rejected.RetryAfter.Seconds())
+
+	// An answer 429 with Retry-After: 60 holds the calls of all processes, and is no failure.
+	model, err := sharedbreaker.Get("model", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = model.Do(func() error { return &sharedbreaker.Hold{For: time.Minute, Err: errors.New("HTTP 429")} })
+	err = model.Do(func() error { panic("what is held runs nothing") })
+	if !errors.As(err, &rejected) || !rejected.Held {
+		log.Fatal("not held: ", err)
+	}
 }

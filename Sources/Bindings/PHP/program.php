@@ -16,3 +16,15 @@ try {
 } catch (BreakerRejected $rejected) {
     printf("try again in %d s\n", round($rejected->retryAfterNanoseconds / 1e9));
 }
+
+// An answer 429 with Retry-After: 60 holds the calls of all processes, and is no failure.
+$model = SharedBreaker::get('model');
+try {
+    $model->run(fn () => throw new BreakerHold(60, 'HTTP 429'));
+} catch (BreakerHold) {
+}
+try {
+    $model->run(fn () => exit("what is held runs nothing\n"));
+} catch (BreakerRejected $rejected) {
+    assert($rejected->isHeld);
+}

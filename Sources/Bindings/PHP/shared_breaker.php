@@ -37,7 +37,19 @@ final class SharedBreaker
         return new self($claiming);
     }
 
-    /** Runs a function if the breaker permits it. An exception of the function is a failure. */
+    /** Holds the calls of all processes for some seconds, as a BreakerHold that a function throws does. */
+    public function hold(float $seconds, string $reason = ''): void
+    {
+        self::check(self::c()->sb_hold($this->breaker, (int) round($seconds * 1e9), $reason, strlen($reason)));
+    }
+
+    /** Ends a hold, so that all calls may go; without one, nothing changes. */
+    public function endHold(string $reason = ''): void
+    {
+        self::check(self::c()->sb_hold_end($this->breaker, $reason, strlen($reason)));
+    }
+
+    /** Runs a function if the breaker permits it. An exception of the function is a failure, but not a BreakerHold. */
     public function run(callable $work): mixed
     {
         $c = self::c();
@@ -48,13 +60,18 @@ final class SharedBreaker
         // Calls of the function are inside of this call, and need no room of their own under a limit.
         $code = $c->sb_enter($this->breaker, FFI::addr($permit), FFI::addr($rejection), $c->SB_SURROUND);
         if ($code === $c->SB_REJECTED) {
-            throw new BreakerRejected($rejection->retry_after_ns, $rejection->cause === $c->SB_CAUSE_BUSY);
+            throw new BreakerRejected(
+                $rejection->retry_after_ns, $rejection->cause === $c->SB_CAUSE_BUSY,
+                $rejection->cause === $c->SB_CAUSE_HELD);
         }
         self::check($code);
         $call = spl_object_id($permit);
         self::$calls[$call] = [$this, $permit];
         try {
             $result = $work();
+        } catch (BreakerHold $hold) {
+            $this->leave($permit, $c->SB_HOLD, $hold->getMessage(), $hold->seconds);
+            throw $hold;
         } catch (Throwable $error) {
             $this->leave($permit, $c->SB_FAILURE, $error::class . ': ' . $error->getMessage());
             throw $error;
@@ -65,11 +82,12 @@ final class SharedBreaker
         return $result;
     }
 
-    private function leave(FFI\CData $permit, int $outcome, string $text = ''): void
+    private function leave(FFI\CData $permit, int $outcome, string $text = '', float $holdFor = 0): void
     {
         $c = self::c();
         $details = $c->new('sb_details');
         $details->size = FFI::sizeof($details);
+        $details->hold_for_ns = (int) round($holdFor * 1e9);
         if ($text !== '') {
             $bytes = $c->new('char[' . strlen($text) . ']');
             FFI::memcpy($bytes, $text, strlen($text));
@@ -118,11 +136,34 @@ final class SharedBreaker
 
 final class BreakerRejected extends RuntimeException
 {
-    /** With $isBusy, the breaker permits calls, but has no room for another one. */
+    /**
+     * With $isBusy, the breaker permits calls, but has no room for another one. With $isHeld, the resource works, and
+     * has asked to be left alone until then.
+     */
     public function __construct(
         public readonly int $retryAfterNanoseconds,
         public readonly bool $isBusy = false,
+        public readonly bool $isHeld = false,
     ) {
-        parent::__construct($isBusy ? 'there is no room for another call' : 'the breaker rejects calls');
+        parent::__construct(match (true) {
+            $isBusy => 'there is no room for another call',
+            $isHeld => 'the resource has asked to be left alone',
+            default => 'the breaker rejects calls',
+        });
+    }
+}
+
+/**
+ * Throw it in a function to say that the resource works and asks to be left alone, such as by an answer 429. The calls of
+ * all processes are then held for that time, or for as long as the policy says. It is no failure.
+ */
+final class BreakerHold extends RuntimeException
+{
+    public function __construct(
+        public readonly float $seconds = 0,
+        string $message = 'the resource asks to be left alone',
+        ?Throwable $previous = null,
+    ) {
+        parent::__construct($message, 0, $previous);
     }
 }

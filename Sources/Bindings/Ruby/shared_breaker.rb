@@ -26,18 +26,35 @@ module SharedBreaker
 
   class Error < StandardError; end
 
+  # Raise it in a block to say that the resource works and asks to be left alone, such as by an answer 429. The calls
+  # of all processes are then held for that time, or for as long as the policy says. It is no failure.
+  class Hold < StandardError
+    attr_reader :seconds
+
+    def initialize(seconds = nil, message = "the resource asks to be left alone")
+      @seconds = seconds
+      super(message)
+    end
+  end
+
   class Rejected < Error
     attr_reader :retry_after
 
     def initialize(rejection)
       nanoseconds = rejection.retry_after_ns
       @retry_after = nanoseconds.negative? ? nil : nanoseconds / 1e9
-      @is_busy = rejection.cause == C::SB_CAUSE_BUSY
-      super(busy? ? "there is no room for another call" : "the breaker rejects calls")
+      @cause = rejection.cause
+      super(if busy? then "there is no room for another call"
+            elsif held? then "the resource has asked to be left alone"
+            else "the breaker rejects calls"
+            end)
     end
 
     # Whether the breaker permits calls, but has no room for another one.
-    def busy? = @is_busy
+    def busy? = @cause == C::SB_CAUSE_BUSY
+
+    # Whether the resource works, and has asked to be left alone until then.
+    def held? = @cause == C::SB_CAUSE_HELD
   end
 
   # Until Ruby 3.2, a timeout leaves blocks by `throw`, as Sinatra's `halt` does. This notes that a timeout is
@@ -95,7 +112,18 @@ module SharedBreaker
       dup.tap { |other| other.instance_variable_set(:@handle, out.unpack1("J")) }
     end
 
-    # Runs a block if the breaker permits it. An exception is a failure, a timeout too; leaving the block by
+    # Holds the calls of all processes for some seconds, as a Hold that a block raises does.
+    def hold(seconds, reason = "")
+      time = (seconds * 1e9).round
+      SharedBreaker.call(@handle) { |breaker| C.sb_hold(breaker, time, reason, reason.bytesize) }
+    end
+
+    # Ends a hold, so that all calls may go; without one, nothing changes.
+    def end_hold(reason = "")
+      SharedBreaker.call(@handle) { |breaker| C.sb_hold_end(breaker, reason, reason.bytesize) }
+    end
+
+    # Runs a block if the breaker permits it. An exception is a failure, a timeout too, but not a Hold; leaving the block by
     # `next`, `break`, `return` or `throw` is a success.
     def run
       # No exception of another thread, such as a timeout, comes between the permit and the block, or
@@ -107,6 +135,9 @@ module SharedBreaker
           Thread.handle_interrupt(Object => :immediate) { yield }
         rescue SystemExit, SignalException # say nothing about the resource
           outcome = C::SB_IGNORED
+          raise
+        rescue Hold => error
+          outcome = C::SB_HOLD
           raise
         rescue Exception => error # a timeout need not be a StandardError
           outcome = C::SB_FAILURE
@@ -159,6 +190,7 @@ module SharedBreaker
       text = error ? "#{error.class}: #{error.message}" : ""
       details.error = Fiddle::Pointer[text].to_i
       details.error_length = text.bytesize
+      details.hold_for_ns = (error.seconds * 1e9).round if outcome == C::SB_HOLD && error.seconds
       SharedBreaker.call(@handle) { |breaker| C.sb_leave(breaker, permit, outcome, details, 0) }
     end
   end

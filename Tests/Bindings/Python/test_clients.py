@@ -286,9 +286,9 @@ class Cases:
 
     def test_an_answer_is_judged_by_its_status_and_returned_as_it_is(self):
         with self.driver(max_failures=100) as client:
-            for status in (200, 204, 400, 403, 404, 500, 502, 408):
+            for status in (200, 204, 400, 403, 404, 501, 500, 502, 408):
                 self.assertEqual(client.get(f"{self.url}/{status}"), status)
-        self.assertEqual(self.counts(), (5, 3, 0))
+        self.assertEqual(self.counts(), (6, 3, 0))
         self.assertEqual(self.store.snapshot(self.name)["last_error"], "HTTP 408 from 127.0.0.1")
 
     def test_failures_open_the_breaker_of_the_host_for_all_processes(self):

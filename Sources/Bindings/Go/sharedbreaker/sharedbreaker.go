@@ -32,10 +32,20 @@ static int enter(sb_breaker *breaker, sb_permit *permit, int64_t *retry_after_ns
   return words_of(code, words);
 }
 
-static int leave(sb_breaker *breaker, sb_permit *permit, int outcome, const char *error, char **words) {
+static int leave(sb_breaker *breaker, sb_permit *permit, int outcome, const char *error, int64_t hold_for_ns,
+                 char **words) {
   sb_details details = SB_DETAILS_INIT;
   details.error = error;
+  details.hold_for_ns = hold_for_ns;
   return words_of(sb_leave(breaker, permit, outcome, error ? &details : NULL, 0), words);
+}
+
+static int hold(sb_breaker *breaker, int64_t for_ns, const char *reason, char **words) {
+  return words_of(sb_hold(breaker, for_ns, reason, SB_NUL), words);
+}
+
+static int end_hold(sb_breaker *breaker, const char *reason, char **words) {
+  return words_of(sb_hold_end(breaker, reason, SB_NUL), words);
 }
 */
 import "C"
@@ -55,17 +65,38 @@ type Rejected struct {
 	RetryAfter time.Duration
 	// Busy says that the breaker permits calls, but has no room for another one.
 	Busy bool
+	// Held says that the resource works, and has asked to be left alone until then.
+	Held bool
 }
 
 func (r *Rejected) Error() string {
 	if r.Busy {
 		return r.Name + " has no room for another call"
 	}
+	if r.Held {
+		return fmt.Sprintf("%s is held, because it has asked for that: try again in %v", r.Name, r.RetryAfter)
+	}
 	if r.RetryAfter < 0 {
 		return r.Name + " is rejecting calls until an operator changes that"
 	}
 	return fmt.Sprintf("%s is rejecting calls: try again in %v", r.Name, r.RetryAfter)
 }
+
+// Hold is an error by which work says that the resource works and asks to be left alone, such as an answer 429. The
+// calls of all processes are then held for that time, or for as long as the policy says if it is 0. It is no failure.
+type Hold struct {
+	For time.Duration
+	Err error
+}
+
+func (h *Hold) Error() string {
+	if h.Err == nil {
+		return "the resource asks to be left alone"
+	}
+	return h.Err.Error()
+}
+
+func (h *Hold) Unwrap() error { return h.Err }
 
 // Breaker is the breaker of a name. The process keeps it until it ends; there is nothing to free.
 type Breaker struct {
@@ -113,7 +144,7 @@ func (b *Breaker) Claiming(units int, background bool) (*Breaker, error) {
 }
 
 // Do runs work if the breaker permits it, and reports how it went. A nil error is a success. An error is
-// a failure, unless it is context.Canceled: then the caller has gone, which says nothing about the resource.
+// a failure, unless it is a Hold, or context.Canceled: then the caller has gone, which says nothing about the resource.
 // A panic is a failure too, and goes on; runtime.Goexit counts as nothing.
 func (b *Breaker) Do(work func() error) (err error) {
 	var permit C.sb_permit
@@ -123,7 +154,7 @@ func (b *Breaker) Do(work func() error) (err error) {
 	var words *C.char
 	code := C.enter(b.handle, &permit, &retryAfter, &cause, &words)
 	if code == C.SB_REJECTED {
-		return &Rejected{b.name, time.Duration(retryAfter), cause == C.SB_CAUSE_BUSY}
+		return &Rejected{b.name, time.Duration(retryAfter), cause == C.SB_CAUSE_BUSY, cause == C.SB_CAUSE_HELD}
 	}
 	if err := failure(code, words); err != nil {
 		return err
@@ -134,20 +165,23 @@ func (b *Breaker) Do(work func() error) (err error) {
 			return
 		}
 		if cause := recover(); cause != nil {
-			b.leave(&permit, C.SB_FAILURE, fmt.Sprint("panic: ", cause))
+			b.leave(&permit, C.SB_FAILURE, fmt.Sprint("panic: ", cause), 0)
 			panic(cause)
 		}
-		b.leave(&permit, C.SB_IGNORED, "") // runtime.Goexit
+		b.leave(&permit, C.SB_IGNORED, "", 0) // runtime.Goexit
 	}()
 	err = work()
 	hasReturned = true
+	var hold *Hold
 	switch {
 	case err == nil:
-		b.leave(&permit, C.SB_SUCCESS, "")
+		b.leave(&permit, C.SB_SUCCESS, "", 0)
+	case errors.As(err, &hold):
+		b.leave(&permit, C.SB_HOLD, err.Error(), hold.For)
 	case errors.Is(err, context.Canceled):
-		b.leave(&permit, C.SB_IGNORED, "")
+		b.leave(&permit, C.SB_IGNORED, "", 0)
 	default:
-		b.leave(&permit, C.SB_FAILURE, err.Error())
+		b.leave(&permit, C.SB_FAILURE, err.Error(), 0)
 	}
 	return err
 }
@@ -162,15 +196,31 @@ func Call[Value any](b *Breaker, work func() (Value, error)) (Value, error) {
 	return value, err
 }
 
+// Hold holds the calls of all processes for a time, as a Hold that work returns does. A hold that ends later stays.
+func (b *Breaker) Hold(duration time.Duration, reason string) error {
+	text := C.CString(reason)
+	defer C.free(unsafe.Pointer(text))
+	var words *C.char
+	return failure(C.hold(b.handle, C.int64_t(duration), text, &words), words)
+}
+
+// EndHold ends a hold, so that all calls may go; without one, nothing changes.
+func (b *Breaker) EndHold(reason string) error {
+	text := C.CString(reason)
+	defer C.free(unsafe.Pointer(text))
+	var words *C.char
+	return failure(C.end_hold(b.handle, text, &words), words)
+}
+
 // leave reports how a call went. An error of the store never takes the place of what the work
 // returned: the library prints it, once, and goes on without the store.
-func (b *Breaker) leave(permit *C.sb_permit, outcome C.int, text string) {
+func (b *Breaker) leave(permit *C.sb_permit, outcome C.int, text string, hold time.Duration) {
 	var words, reason *C.char
 	if text != "" {
 		reason = C.CString(text)
 		defer C.free(unsafe.Pointer(reason))
 	}
-	C.leave(b.handle, permit, outcome, reason, &words)
+	C.leave(b.handle, permit, outcome, reason, C.int64_t(hold), &words)
 	C.free(unsafe.Pointer(words))
 }
 

@@ -42,9 +42,14 @@ _LONGEST_HOST = 150
 
 
 def is_outage(value: object) -> bool:
-    """Return whether an answer says that the service has failed: 408, and 500 or more. Every exception does."""
+    """Return whether an answer says that the service has failed: 408, and 500 or more. Every exception does.
+
+    501 and 505 are about the request: the service will never do what it asks.
+    """
+    if isinstance(value, BaseException):
+        return True
     status = status_of(value)
-    return isinstance(value, BaseException) or status == 408 or (status is not None and status >= 500)
+    return status is not None and (status == 408 or (status >= 500 and status not in (501, 505)))
 
 
 def origin(scheme: str, host: str | None, port: int | None) -> str:
