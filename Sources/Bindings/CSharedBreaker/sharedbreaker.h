@@ -623,6 +623,19 @@ int sb_enter(sb_breaker *breaker, sb_permit *permit, sb_rejection *rejection, ui
 int sb_leave(sb_breaker *breaker, sb_permit *permit, int outcome, const sb_details *details,
              uint32_t flags);
 
+/* Judges an answer of HTTP, and leaves the time that it names in the details, for sb_leave(). It touches no file.
+ *
+ * status   Its status; below 100, as clients have it, if there was no answer.
+ * headers  Its headers, a line "Name: value" for each, of whatever kind they are; NULL if it has none.
+ * details  Where to put `open_for_ns` or `hold_for_ns`; NULL if you do not want to know.
+ *
+ * 429 is SB_HOLD, for the time in retry-after-ms, Retry-After or the reset of a limit of which nothing is left, and so
+ * is 403 that names a time. 408, 500 and above are SB_FAILURE, and so is no answer, for the time in Retry-After; 501 and
+ * 505 and all other answers are SB_SUCCESS: the server works.
+ *
+ * Answers: enum sb_outcome. Errors: SB_ERR_ARGUMENT, SB_ERR_SIZE. */
+int sb_judge_http(int status, const char *headers, int64_t headers_length, sb_details *details);
+
 /*
  * TURNS. A call that is held or finds no room under `max-concurrent` waits for its turn where the policy has a
  * `queue-timeout`.

@@ -39,10 +39,11 @@ enum CText {
 
   /// Reads a text for people, of which only the beginning is kept, and repairs it.
   static func repaired(
-    _ start: UnsafePointer<CChar>?, _ length: Int64, _ what: StaticString
+    _ start: UnsafePointer<CChar>?, _ length: Int64, _ what: StaticString,
+    keeping limit: Int = longestRepaired
   ) throws(Failure) -> String? {
     try unsafe bytes(start, length, what).map { bytes in
-      unsafe String(decoding: bytes.prefix(longestRepaired), as: UTF8.self)
+      unsafe String(decoding: bytes.prefix(limit), as: UTF8.self)
     }
   }
 

@@ -362,6 +362,41 @@ private func leaveWithCare(
 }
 
 @c @implementation
+package func sb_judge_http(
+  _ status: CInt, _ headers: UnsafePointer<CChar>?, _ headers_length: Int64,
+  _ details: UnsafeMutablePointer<sb_details>?
+) -> CInt {
+  do throws(Failure) {
+    let text = try unsafe CText.repaired(headers, headers_length, "headers", keeping: 65_536) ?? ""
+    if let details = unsafe details {
+      try unsafe Given.size(details.pointee.size, MemoryLayout<sb_details>.size, "details")
+      unsafe details.pointee.open_for_ns = 0
+      unsafe details.pointee.hold_for_ns = 0
+    }
+    // In a Swift string, a carriage return and a line feed are one character.
+    let lines = text.split(whereSeparator: \.isNewline).compactMap { line in
+      line.firstIndex(of: ":").map { colon in
+        (key: String(line[..<colon]), value: String(line[colon...].dropFirst()))
+      }
+    }
+    switch CallOutcome.http(status: Int(status), headers: lines) {
+    case .hold(let hold):
+      let time = hold.nanoseconds(at: StoreClock.system.moment) ?? 0
+      unsafe details?.pointee.hold_for_ns = Given.named(time)
+      return CInt(SB_HOLD.rawValue)
+    case .failure(let failure):
+      if case .opens(let time) = failure.kind {
+        unsafe details?.pointee.open_for_ns = Given.named(time.inNanoseconds)
+      }
+      return CInt(SB_FAILURE.rawValue)
+    case .success, .ignored: return CInt(SB_SUCCESS.rawValue)
+    }
+  } catch {
+    return told(error, to: nil)
+  }
+}
+
+@c @implementation
 package func sb_renew(
   _ breaker: OpaquePointer?, _ permit: UnsafePointer<sb_permit>?, _ for_ns: Int64
 ) -> CInt {

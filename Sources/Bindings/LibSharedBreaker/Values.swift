@@ -14,6 +14,9 @@ enum Given {
     return nanoseconds == 0 ? nil : .nanoseconds(nanoseconds)
   }
 
+  /// A time that an answer has named, as far as `sb_leave` takes it.
+  static func named(_ nanoseconds: Int64) -> Int64 { min(max(nanoseconds, 0), longest) }
+
   private static let longest: Int64 = 365 * 86_400 * 1_000_000_000
 
   /// The flags of `sb_enter`.

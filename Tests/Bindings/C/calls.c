@@ -53,6 +53,33 @@ static void a_failure_names_its_time(sb_store *store) {
   sb_breaker_free(breaker);
 }
 
+static void an_answer_of_http_is_judged(void) {
+  static const char *const limits = "HTTP/2 429\r\nx-ratelimit-remaining-requests: 0\r\n"
+                                    "X-RateLimit-Reset-Requests: 1m2.5s\r\n\r\n";
+  const int64_t second = INT64_C(1000000000);
+  sb_details details = SB_DETAILS_INIT;
+  details.error = "kept";
+  CHECK(sb_judge_http(429, "Retry-After: 12\r\n", SB_NUL, &details) == SB_HOLD);
+  CHECK(details.hold_for_ns == 12 * second && details.open_for_ns == 0);
+  CHECK(!strcmp(details.error, "kept"));
+  CHECK(sb_judge_http(429, limits, SB_NUL, &details) == SB_HOLD);
+  CHECK(details.hold_for_ns == 62 * second + second / 2);
+  CHECK(sb_judge_http(429, NULL, 0, &details) == SB_HOLD && details.hold_for_ns == 0);
+  CHECK(sb_judge_http(403, NULL, 0, NULL) == SB_SUCCESS);
+  CHECK(sb_judge_http(403, "retry-after-ms:1500\n", SB_NUL, &details) == SB_HOLD);
+  CHECK(details.hold_for_ns == second + second / 2);
+  CHECK(sb_judge_http(503, "retry-after: 7 \nother: 1", SB_NUL, &details) == SB_FAILURE);
+  CHECK(details.open_for_ns == 7 * second && details.hold_for_ns == 0);
+  CHECK(sb_judge_http(503, "retry-after: 7 \n", 13, &details) == SB_FAILURE && details.open_for_ns == 0);
+  CHECK(sb_judge_http(408, "\xff\xfe: \xff\n:\n\n", SB_NUL, NULL) == SB_FAILURE);
+  CHECK(sb_judge_http(0, NULL, 0, NULL) == SB_FAILURE);
+  CHECK(sb_judge_http(200, "Retry-After: 5\n", SB_NUL, &details) == SB_SUCCESS && details.open_for_ns == 0);
+  CHECK(sb_judge_http(501, NULL, 0, NULL) == SB_SUCCESS && sb_judge_http(404, NULL, 0, NULL) == SB_SUCCESS);
+  CHECK_CODE(SB_ERR_ARGUMENT, sb_judge_http(429, NULL, 5, &details));
+  details.size = 1;
+  CHECK_CODE(SB_ERR_SIZE, sb_judge_http(429, NULL, 0, &details));
+}
+
 static void a_hold_is_no_failure(sb_store *store) {
   sb_breaker *breaker = open_breaker(store, "held", "max-failures=1");
   sb_permit permit = SB_PERMIT_INIT;
@@ -266,6 +293,7 @@ int main(int count, char **arguments) {
   CHECK_CODE(SB_OK, sb_flush(store));
   failures_open_it(store);
   a_failure_names_its_time(store);
+  an_answer_of_http_is_judged();
   a_hold_is_no_failure(store);
   slow_calls_open_it(store);
   a_probe_closes_it(store);
