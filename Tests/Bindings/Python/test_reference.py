@@ -1,6 +1,6 @@
 """The reference in the guides, which is made of the package's own words.
 
-With RECORD_SNAPSHOTS=1 the test writes it anew.
+With RECORD_SNAPSHOTS=1 the test writes it again.
 """
 
 from __future__ import annotations
