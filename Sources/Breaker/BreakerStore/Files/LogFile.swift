@@ -70,13 +70,20 @@ extension LogFile {
       return unsafe sb_origin_in(descriptor, &origin) != 0 ? LogOrigin(origin) : nil
     }
     set {
-      guard newValue != origin else { return }
       if var origin = newValue?.value {
         unsafe sb_set_origin(descriptor, &origin)
       } else {
         sb_set_origin(descriptor, nil)
       }
     }
+  }
+
+  /// Takes the origin away.
+  ///
+  /// - Throws: If it is still there, because a log that belongs to the store would be set aside by it.
+  func forgetOrigin() throws(StoreError) {
+    origin = nil
+    guard origin == nil else { throw StoreError(errno: EACCES, doing: "mark the log", path: path) }
   }
 
   var isEmpty: Bool { lseek(descriptor, 0, SEEK_END) == 0 }
@@ -157,8 +164,9 @@ enum LogOwner {
     guard let main = StoreFile.identity(of: store), let log = log(beside: store) else {
       return false
     }
-    if log.isInUse { return log.isInUse(withAnotherThan: main) }
-    guard !log.isEmpty, let origin = log.origin else { return false }
+    // In this order, a user that ends meanwhile leaves the question to the origin.
+    if log.isInUse(withAnotherThan: main) { return true }
+    guard !log.isInUse, !log.isEmpty, let origin = log.origin else { return false }
     return !origin.isOf(store)
   }
 

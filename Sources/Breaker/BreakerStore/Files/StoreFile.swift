@@ -67,8 +67,14 @@ enum StoreFile {
 
   /// Moves a file out of the way of a store that it does not belong to; it may be gone already.
   ///
-  /// A log that is set aside may hold what its own file lacks, so it is not deleted.
-  static func setAside(_ path: String) { unsafe rename(path, path + ".orphan") }
+  /// A log that is set aside may hold what its own file lacks, so it is not deleted, and does not replace
+  /// another one: there may be several, up to a number.
+  static func setAside(_ path: String) {
+    let names = [path + ".orphan"] + (2...9).map { "\(path).orphan-\($0)" }
+    let isLog = path.hasSuffix(logSuffix)
+    let free = isLog ? names.first { FileStatus(of: $0)?.size ?? 0 == 0 } : nil
+    unsafe rename(path, free ?? names[isLog ? names.count - 1 : 0])
+  }
 
   static func exists(_ path: String) throws(StoreError) -> Bool {
     var status = stat()

@@ -71,17 +71,31 @@ internal import CSQLite
     unsafe log.install(on: writer.handle)
     try agree(mayDoWithout: true)
     // The file alone is then a store, even if its log is lost.
-    if isNew { foldNewLog() }
-    noteOrigin()
+    if isNew { foldNewLog() } else if logFile.isEmpty { noteOriginOfNewLog() }
   }
 
-  /// Makes the log tell which store it belongs to, once the file alone tells so too.
+  /// Makes a log that was created beside an existing file tell which store it belongs to.
+  private func noteOriginOfNewLog() {
+    do throws(StoreError) {
+      try Patience.bounded(by: Patience.deadline(after: .milliseconds(10))) {
+        () throws(StoreError) in
+        try writer.statement(.begin).run()
+        noteOrigin()
+        unsafe sqlite3_exec(writer.handle, "ROLLBACK", nil, nil, nil)
+      }
+    } catch {
+      // It is noted when the log has been moved into the file.
+    }
+  }
+
+  /// Makes the log tell which store it belongs to, once all of it is in the file and on the disk; in a
+  /// transaction to write, so that no process adopts the store meanwhile.
   private func noteOrigin() {
     let origin = LogOrigin(of: path, lineage: header.lineage)
-    guard logFile.origin != origin else { return }
-    guard StoreHeader.lineage(ofFileAlone: path) == header.lineage, files.areCurrent() else {
-      return
-    }
+    guard log.isFolded || logFile.isEmpty, header.isAgreed, logFile.origin != origin,
+      files.areCurrent(),
+      StoreHeader.lineage(ofFileAlone: path) == header.lineage
+    else { return }
     logFile.origin = origin
   }
 
@@ -99,8 +113,6 @@ internal import CSQLite
     let wasCopy = agreed.isCopy
     if agreed.hasNews(for: clock) {
       let isOptional = mayDoWithout && !agreed.isCopy
-      // Its next commit has another lineage, which the file alone does not have yet.
-      if wasCopy { logFile.origin = nil }
       do throws(StoreError) {
         agreed = try StoreHeader.agreed(
           on: writer, terms,
@@ -116,10 +128,7 @@ internal import CSQLite
     header = agreed
     writer.header = agreed
     aside?.header = agreed
-    if wasCopy, !agreed.isCopy {
-      checkpoint(isUrgent: false)
-      noteOrigin()
-    }
+    if wasCopy, !agreed.isCopy { checkpoint(isUrgent: false) }
   }
 
   /// The connection that never writes, so that no reader waits for a writer; under the lock for
@@ -234,8 +243,9 @@ internal import CSQLite
     var moved: Int32 = 0
     let code = unsafe sqlite3_wal_checkpoint_v2(
       reader.handle, "main", SQLITE_CHECKPOINT_PASSIVE, &pages, &moved)
-    unsafe sqlite3_exec(writer.handle, "ROLLBACK", nil, nil, nil)
     log.checkpointed(isFolded: code == SQLITE_OK && pages == moved)
+    noteOrigin()
+    unsafe sqlite3_exec(writer.handle, "ROLLBACK", nil, nil, nil)
     return code == SQLITE_OK
   }
 

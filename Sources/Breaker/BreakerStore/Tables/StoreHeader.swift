@@ -63,7 +63,8 @@ struct StoreHeader: Hashable {
     do throws(StoreError) {
       let connection = try Connection(
         reading: path, way: Connection.immutable, lockTimeout: .zero)
-      return try connection.integer("SELECT lineage FROM store")
+      let lineage = try connection.integer("SELECT lineage FROM store")
+      return lineage == 0 ? nil : lineage
     } catch {
       return nil
     }
@@ -103,7 +104,11 @@ struct StoreHeader: Hashable {
         var seen = try seen(on: connection, terms)
         seen.boot.id = seen.boot.id ?? terms.clock.bootID
         seen.notedBoot = seen.boot.number
-        if seen.isCopy { seen.lineage = drawn() }
+        if seen.isCopy {
+          seen.lineage = drawn()
+          // From this commit on the log belongs to a lineage that the file alone does not have yet.
+          try terms.log?.forgetOrigin()
+        }
         seen.fileOfLineage = seen.file
         seen.isLost = false
         try seen.save(on: connection)
