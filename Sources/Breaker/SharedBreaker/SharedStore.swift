@@ -180,6 +180,30 @@ extension SharedStore {
     try doctor(isAlone).repair()
   }
 
+  /// Copies the whole store, with its history, into one file, while other processes use it.
+  ///
+  /// The successes that only the counters know are in a second file, `-counters`, beside it. Copies that
+  /// are there already are replaced once the new ones are complete.
+  ///
+  /// - Parameter path: The path of the copy.
+  /// - Throws: `StoreError` if there is no store, or the copy cannot be written.
+  public func copy(to path: String) throws(StoreError) {
+    try doctor(false).copy(to: path)
+  }
+
+  /// Puts a copy, made by ``copy(to:)`` or by SQLite, into the place of the store, while processes use it.
+  ///
+  /// They notice within a second, and permits from before are refused. The store that was there is moved
+  /// aside, with everything beside it.
+  ///
+  /// - Parameter path: The path of the copy, which stays as it is.
+  /// - Returns: The path at which the earlier store is now; nil if there was none.
+  /// - Throws: `StoreError` if the copy is not a sound store. Then nothing has changed.
+  @discardableResult
+  public func restore(from path: String) throws(StoreError) -> String? {
+    try doctor(false).restore(from: path)
+  }
+
   private func doctor(_ isAlone: Bool) throws(StoreError) -> StoreDoctor {
     if let refusal { throw refusal }
     return StoreDoctor(

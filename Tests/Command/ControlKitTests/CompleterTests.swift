@@ -18,7 +18,7 @@ struct CompleterTests {
 
   @Test func `the first word is completed as a command`() {
     #expect(texts(answer("")) == CommandSpec.all.map(\.name))
-    #expect(texts(answer("re")) == ["reset", "report"])
+    #expect(texts(answer("re")) == ["reset", "report", "restore"])
     #expect(texts(answer("--json", "sta")) == ["status"])
     #expect(texts(answer("nonsense", "")).isEmpty)
     #expect(!texts(answer("__")).contains("__complete"))

@@ -60,7 +60,8 @@ struct LogExamination {
       return !StoreSite.suffixes.contains(String(rest))
         && rest.indices.contains { index in
           [
-            ".orphan", ".corrupt-", ".new-", "-counters.new", "-slots.new", "-journal",
+            ".orphan", SetAside.damaged, SetAside.replaced, ".new-", "-counters.new", "-slots.new",
+            "-journal",
           ].contains {
             rest[index...].hasPrefix($0)
           }

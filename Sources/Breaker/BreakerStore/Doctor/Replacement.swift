@@ -68,7 +68,9 @@ enum Replacement {
   private static func name(of store: String) -> String? {
     let (directory, file) = StorePath.split(store)
     return DirectoryListing.names(directory)
-      .filter { $0.hasPrefix(file + SetAside.infix) && $0.hasSuffix(suffix) }.sorted()
+      .filter { name in
+        name.hasSuffix(suffix) && SetAside.infixes.contains { name.hasPrefix(file + $0) }
+      }.sorted()
       .map { (directory == "/" ? "/" : directory + "/") + $0.dropLast(suffix.count) }
       .last { name in
         // A file that another user has planted is not a replacement.
@@ -82,11 +84,16 @@ enum Replacement {
 
 /// Moving files out of the way.
 enum SetAside {
-  /// The text between the name of a file that was set aside and the time.
-  static let infix = ".corrupt-"
+  /// The text between the name of a file that was set aside and the time: because it was damaged, or
+  /// because another one was wanted in its place.
+  static let damaged = ".corrupt-"
+  static let replaced = ".replaced-"
+  static let infixes = [damaged, replaced]
 
   /// A free name beside the store: the store's name, the time, and a number if needed.
-  static func name(for path: String, at milliseconds: Int64) -> String {
+  static func name(
+    for path: String, at milliseconds: Int64, infix: String = damaged
+  ) -> String {
     let name = path + infix + UTC.text(milliseconds, as: "%Y%m%dT%H%M%SZ")
     var number = 1
     var free = name

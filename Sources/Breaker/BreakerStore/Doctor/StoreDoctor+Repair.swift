@@ -218,7 +218,10 @@ extension StoreDoctor {
     let salvage = Salvage(of: place, clock: clock, lockTimeout: lockTimeout)
     let fresh = place.beside(".new-\(UInt32.random(in: .min ... .max))")
     defer { ([""] + StoreSite.all).forEach { unsafe unlink(fresh + $0) } }
-    try make(fresh, like: place.file.rights, with: salvage)
+    try make(fresh, like: place.file.rights) {
+    } filled: { storage throws(StoreError) in
+      try salvage.bring(to: storage)
+    }
     let aside = try StoreLock.held(place.path, atMost: lockTimeout) {
       _ throws(StoreError) -> String? in
       guard StoreFile.identity(of: place.path) == place.file.identity else { return nil }
@@ -234,17 +237,21 @@ extension StoreDoctor {
   }
 
   /// Creates a complete store in a single file, under a name that no program looks for.
-  private func make(
-    _ path: String, like rights: FileRights, with salvage: Salvage
+  ///
+  /// The first body fills the empty file before it is opened, and the other one the open store.
+  func make(
+    _ path: String, like rights: FileRights, _ before: () throws(StoreError) -> Void,
+    filled fill: (SQLiteStorage) throws(StoreError) -> Void
   ) throws(StoreError) {
     close(try NewFile.create(path, rights, mustHave: true))
+    try before()
     var access = StoreAccess()
     access.isTemporary = true
     let storage = SQLiteStorage(
       path: path, access: access, lockTimeout: lockTimeout, clock: clock, program: program)
     try storage.open(mayCreate: true)
     defer { storage.close() }
-    try salvage.bring(to: storage)
+    try fill(storage)
     storage.close()
     // Move the whole log into the file, or the log would have to move along with it.
     let connection = try Connection(path: path, lockTimeout: lockTimeout)

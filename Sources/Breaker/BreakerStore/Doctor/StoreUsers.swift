@@ -80,7 +80,7 @@ struct StoreUsers {
     let rest = target.dropFirst(place.path.count)
     let parts = ["", StoreFile.logSuffix, StoreFile.indexSuffix]
     return parts.contains { rest == $0 + " (deleted)" || rest == $0 + ".orphan" }
-      || rest.hasPrefix(".corrupt-")
+      || SetAside.infixes.contains { rest.hasPrefix($0) }
   }
 
   /// The process that holds SQLite's write lock (sqlite.org/walformat.html, 2.3) and is stopped.

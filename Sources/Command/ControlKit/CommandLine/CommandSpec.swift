@@ -103,7 +103,8 @@ extension CommandSpec {
   static let all: [CommandSpec] = [
     status, show, history, watch, wait, check, policy, reset, trip, force, hold, run, acquire,
     report,
-    fleet, page, metrics, delete, prune, export, importing, initialize, doctor, completion, help,
+    fleet, page, metrics, delete, prune, export, importing, backup, restore, initialize, doctor,
+    completion, help,
   ]
 
   /// The commands that only programs use, which help leaves out.

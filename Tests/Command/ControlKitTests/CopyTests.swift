@@ -1,0 +1,83 @@
+import Glibc
+import SharedBreaker
+import TestSupport
+import Testing
+
+@testable import ControlKit
+
+/// Copies of whole stores, and stores that are replaced by them.
+struct CopyTests {
+  private let bench = CommandBench()
+
+  private var copy: String { "\(bench.folder)/copy.db" }
+
+  private func fill() {
+    _ = bench("run", "open", "--max-failures", "1", "--open-for", "1m", "--", "sh", "-c", "exit 3")
+    _ = bench("run", "well", "--", "true")
+    _ = bench("force", "forced", "observe", "--reason", "trial")
+  }
+
+  @Test func `a backup has everything, and is read as a store`() {
+    fill()
+    let answer = bench("backup", copy)
+    #expect(answer.output == "\(copy): a copy of \(bench.path)\n", "\(answer.errors)")
+    #expect(bench("--store", copy, "history").output == bench("history").output)
+    #expect(bench("--store", copy, "status").output == bench("status").output)
+    var status = stat()
+    #expect(unsafe stat(copy, &status) == 0 && status.st_mode & 0o777 == 0o600)
+    _ = bench("reset", "open")
+    #expect(bench("backup", copy).code == 0)
+    #expect(bench("--store", copy, "check", "open").output.hasPrefix("permitted"))
+    #expect(!bench.files.contains { $0.contains(".new-") }, "\(bench.files)")
+  }
+
+  @Test func `a restored store is as it was, and the earlier one is kept`() throws {
+    fill()
+    let history = bench("history").output
+    #expect(bench("backup", copy).code == 0)
+    _ = bench("delete", "well", "--force")
+    _ = bench("trip", "later")
+    let answer = bench("restore", copy)
+    #expect(
+      answer.output.hasPrefix("\(bench.path): restored from \(copy); the earlier one is now "))
+    #expect(bench("history").output == history)
+    #expect(bench("check", "open").output == "rejected: open, retry in 1m\n")
+    #expect(bench("show", "forced").output.contains("trial"))
+    #expect(bench("show", "well").output.contains("successes"))
+    #expect(bench("doctor").output.contains("replaced-"))
+    let aside = try #require(answer.output.split(separator: " ").last).dropLast()
+    #expect(bench("--store", String(aside), "check", "later").output.hasPrefix("rejected"))
+    // One copy restores any number of times.
+    #expect(bench("restore", copy).code == 0)
+  }
+
+  @Test func `a backup restores where there is no store`() {
+    fill()
+    #expect(bench("backup", copy).code == 0)
+    let other = CommandBench()
+    let answer = other("restore", copy)
+    #expect(answer.output == "\(other.path): restored from \(copy)\n", "\(answer.errors)")
+    #expect(other("check", "open").output == "rejected: open, retry in 1m\n")
+    #expect(!other.files.contains { $0.contains("replaced") || $0.contains(".new-") })
+  }
+
+  @Test func `what is no sound copy changes nothing`() throws {
+    fill()
+    #expect(bench("backup", copy).code == 0)
+    let before = bench("history").output
+    let bytes = try Files.read(copy)
+    try Files.write(copy, Array(bytes.prefix(bytes.count / 2)))
+    #expect(bench("restore", copy).errors.contains("is damaged"))
+    try Files.write(copy, Array("no store".utf8))
+    #expect(bench("restore", copy).errors.contains("is not a breaker store"))
+    try Files.write(copy, [])
+    #expect(bench("restore", copy).code != 0)
+    #expect(bench("restore", "\(bench.folder)/none").code != 0)
+    #expect(bench("restore", bench.path).errors.contains("cannot be the store itself"))
+    #expect(bench("backup", bench.path).errors.contains("cannot be the store itself"))
+    #expect(bench("backup", "/proc/none/copy").code != 0)
+    #expect(CommandBench()("backup", copy).code != 0)
+    #expect(bench("history").output == before)
+    #expect(!bench.files.contains { $0.contains("replaced") || $0.contains(".new-") })
+  }
+}
