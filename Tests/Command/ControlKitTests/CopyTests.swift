@@ -51,6 +51,39 @@ struct CopyTests {
     #expect(bench("restore", copy).code == 0)
   }
 
+  @Test func `a copy that was looked at is replaced with everything beside it`() throws {
+    fill()
+    #expect(bench("backup", copy).code == 0)
+    // Each of them opens the copy as a store, and leaves a log.
+    #expect(bench("--store", copy, "status").code == 0)
+    #expect(bench("--store", copy, "reset", "open").code == 0)
+    for number in 0..<300 { _ = bench("trip", "more-\(number)") }
+    #expect(bench("backup", copy).code == 0)
+    let history = bench("history").output
+    #expect(bench("restore", copy).code == 0)
+    #expect(bench("history").output == history)
+    #expect(bench("check", "more-299").output.hasPrefix("rejected"))
+  }
+
+  @Test func `what lies at the path of a copy is kept unless it is one`() throws {
+    fill()
+    let letter = "\(bench.folder)/letter"
+    try Files.write(letter, Array("dear friend".utf8))
+    #expect(bench("backup", letter).errors.contains("is no copy of a store"))
+    #expect(try Files.read(letter) == Array("dear friend".utf8))
+    for suffix in ["-wal", "-counters", "-lock"] {
+      let answer = bench("backup", bench.path + suffix)
+      #expect(answer.errors.contains("cannot be the store itself"), "\(answer.errors)")
+    }
+    #expect(bench("backup", bench.folder).code != 0)
+    #expect(bench("backup", bench.folder + "/").code != 0)
+    let used = SharedStore(path: copy, options: bench.options)
+    try used.breaker("theirs").trip()
+    #expect(bench("backup", copy).errors.contains("is a store that is in use"))
+    #expect(try used.snapshot(of: "theirs")?.trips == 1)
+    used.close()
+  }
+
   @Test func `a backup restores where there is no store`() {
     fill()
     #expect(bench("backup", copy).code == 0)
@@ -72,6 +105,12 @@ struct CopyTests {
     #expect(bench("restore", copy).errors.contains("is not a breaker store"))
     try Files.write(copy, [])
     #expect(bench("restore", copy).code != 0)
+    try Files.write(copy, bytes)
+    try Database.rows(copy, "PRAGMA user_version = 99")
+    #expect(bench("restore", copy).errors.contains("knows versions up to"))
+    let nowhere = CommandBench()
+    #expect(nowhere("restore", copy).code != 0)
+    #expect(nowhere.files.isEmpty)
     #expect(bench("restore", "\(bench.folder)/none").code != 0)
     #expect(bench("restore", bench.path).errors.contains("cannot be the store itself"))
     #expect(bench("backup", bench.path).errors.contains("cannot be the store itself"))

@@ -36,7 +36,7 @@ extension StoreDoctor {
   }
 
   /// Completes an earlier repair that was interrupted, as every program does that opens the store.
-  private func completeReplacement() throws(StoreError) {
+  func completeReplacement() throws(StoreError) {
     let (named, file) = StorePath.split(path)
     guard let directory = StoreFile.realPath(named) else { return }
     let store = directory == "/" ? "/\(file)" : "\(directory)/\(file)"

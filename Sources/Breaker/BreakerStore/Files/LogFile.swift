@@ -170,6 +170,9 @@ enum LogOwner {
     return !origin.isOf(store)
   }
 
+  /// Whether any process uses the store at a path.
+  static func isInUse(beside store: String) -> Bool { log(beside: store)?.isInUse == true }
+
   /// The log beside a store; nil if there is none that can be opened.
   static func log(beside store: String) -> LogFile? {
     do throws(StoreError) {

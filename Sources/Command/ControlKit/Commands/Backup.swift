@@ -40,8 +40,9 @@ extension CommandSpec {
     details: [
       "Nothing need be stopped. Running programs notice within a second, and what they had begun "
         + "before counts no more. The store that was there is moved aside as NAME.replaced-TIME, "
-        + "with everything beside it, and the new one has its rights.",
-      "A copy that is damaged, or of a newer version, changes nothing. So does one that is none.",
+        + "with everything beside it, and the new one has its group and mode, and its owner too if "
+        + "root restores it.",
+      "A file that is damaged, of a newer version, or no copy of a store changes nothing.",
       "Open breakers continue with what was left of their open times, and modes hold again.",
     ],
     examples: [
