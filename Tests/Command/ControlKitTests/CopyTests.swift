@@ -57,8 +57,11 @@ struct CopyTests {
     // Each of them opens the copy as a store, and leaves a log.
     #expect(bench("--store", copy, "status").code == 0)
     #expect(bench("--store", copy, "reset", "open").code == 0)
+    #expect(bench.files.contains("copy.db-wal"))
     for number in 0..<300 { _ = bench("trip", "more-\(number)") }
     #expect(bench("backup", copy).code == 0)
+    // Where a file system keeps no extended attributes, a program would take it for the new copy's.
+    #expect(!bench.files.contains("copy.db-wal"))
     let history = bench("history").output
     #expect(bench("restore", copy).code == 0)
     #expect(bench("history").output == history)

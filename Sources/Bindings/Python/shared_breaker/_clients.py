@@ -74,10 +74,10 @@ def _hash(text: str) -> str:
 
 
 class Errors:
-    """The exceptions that tell something about the service: some types, without those that are the caller's own."""
+    """The types of exceptions that tell something about the service."""
 
     def __init__(self, of_service: tuple[type[BaseException], ...], of_caller: tuple[type[BaseException], ...]) -> None:
-        """Take the types; all other exceptions, such as those of a generator that makes the body, tell nothing."""
+        """Take these types, and those among them that are the caller's own mistakes. No other exception tells anything."""
         self._of_service = of_service
         self._of_caller = of_caller
 
