@@ -11,7 +11,7 @@ struct SignalTests {
     let bench = CommandBench()
     let words = ["sh", "-c", script, "sh", Terminal.program, bench.path, "\(bench.folder)/sign"]
     return CommandCourse.of(
-      words.map { Array($0.utf8) }, timeout: .seconds(60), restoredSignals: [SIGPIPE, SIGXFSZ]
+      words.map { Array($0.utf8) }, timeout: .seconds(1_800), restoredSignals: [SIGPIPE, SIGXFSZ]
     ).end
   }
 
@@ -71,7 +71,7 @@ struct SignalTests {
       ("kill -INT $$", CommandCourse.End.killed(signal: SIGINT)), ("exit 130", .exited(130)),
     ] {
       let course = CommandCourse.of(
-        (words + ["sh", "-c", command]).map { Array($0.utf8) }, timeout: .seconds(60))
+        (words + ["sh", "-c", command]).map { Array($0.utf8) }, timeout: .seconds(1_800))
       #expect(course.end == end)
     }
   }
