@@ -151,6 +151,7 @@ extension RejectionCause {
     switch self {
     case .open: SB_CAUSE_OPEN
     case .held: SB_CAUSE_HELD
+    case .ramping: SB_CAUSE_RAMPING
     case .busy: SB_CAUSE_BUSY
     @unknown default: SB_CAUSE_OPEN
     }

@@ -62,7 +62,7 @@ final class SharedBreaker
         if ($code === $c->SB_REJECTED) {
             throw new BreakerRejected(
                 $rejection->retry_after_ns, $rejection->cause === $c->SB_CAUSE_BUSY,
-                $rejection->cause === $c->SB_CAUSE_HELD);
+                $rejection->cause === $c->SB_CAUSE_HELD, $rejection->cause === $c->SB_CAUSE_RAMPING);
         }
         self::check($code);
         $call = spl_object_id($permit);
@@ -138,16 +138,18 @@ final class BreakerRejected extends RuntimeException
 {
     /**
      * With $isBusy, the breaker permits calls, but has no room for another one. With $isHeld, the resource works, and
-     * has asked to be left alone until then.
+     * has asked to be left alone until then. With $isRamping, it has just come back, so that few calls go at once.
      */
     public function __construct(
         public readonly int $retryAfterNanoseconds,
         public readonly bool $isBusy = false,
         public readonly bool $isHeld = false,
+        public readonly bool $isRamping = false,
     ) {
         parent::__construct(match (true) {
             $isBusy => 'there is no room for another call',
             $isHeld => 'the resource has asked to be left alone',
+            $isRamping => 'the breaker lets calls through one by one after a pause',
             default => 'the breaker rejects calls',
         });
     }

@@ -45,6 +45,7 @@ module SharedBreaker
       @retry_after = nanoseconds.negative? ? nil : nanoseconds / 1e9
       @cause = rejection.cause
       super(if busy? then "there is no room for another call"
+            elsif ramping? then "the breaker lets calls through one by one after a pause"
             elsif held? then "the resource has asked to be left alone"
             else "the breaker rejects calls"
             end)
@@ -52,6 +53,9 @@ module SharedBreaker
 
     # Whether the breaker permits calls, but has no room for another one.
     def busy? = @cause == C::SB_CAUSE_BUSY
+
+    # Whether the resource has just come back, so that few calls go at once.
+    def ramping? = @cause == C::SB_CAUSE_RAMPING
 
     # Whether the resource works, and has asked to be left alone until then.
     def held? = @cause == C::SB_CAUSE_HELD

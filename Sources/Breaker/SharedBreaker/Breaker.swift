@@ -140,7 +140,7 @@ extension Breaker {
     reason: String? = nil, scope: CommandScope = .host
   ) throws(BreakerError) {
     try change(.reset, reason, scope) { draft in
-      draft.apply { record, now in record.reset(reason: reason, at: now) }
+      draft.reset(reason: reason)
     }
   }
 

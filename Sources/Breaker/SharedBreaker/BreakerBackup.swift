@@ -136,7 +136,7 @@ extension BreakerBackup {
     switch state {
     case .closed:
       if draft.breaker.record.state != .closed {
-        draft.apply { record, now in record.reset(reason: Self.reason, at: now) }
+        draft.reset(reason: Self.reason)
       }
     case .open, .halfOpen:
       let time = state == .open ? openFor ?? .zero : .zero

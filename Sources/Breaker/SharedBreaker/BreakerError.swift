@@ -88,6 +88,10 @@ extension Rejection: CustomStringConvertible {
       return "as many calls are under way as its max-concurrent permits: "
         + (wait ?? "try again later")
     }
+    if cause == .ramping {
+      return
+        "it lets calls through one by one after a pause: \(wait.map { "\($0) at the latest" } ?? "try again later")"
+    }
     if cause == .held {
       let why = reason.map { " (\(OutsideText.visible($0)))" } ?? ""
       return "the resource has asked to be left alone\(why): \(wait ?? "try again later")"

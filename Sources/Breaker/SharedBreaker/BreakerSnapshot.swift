@@ -35,7 +35,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
 
   /// The rejection that a call would have got; nil if it would have been permitted.
   ///
-  /// It says nothing about `max-concurrent`: see ``hasRoom``. Its time is the same for all callers, without `jitter`.
+  /// It says nothing about `max-concurrent` and a ramp: see ``hasRoom``. Its time is the same for all callers, without `jitter`.
   public let rejection: Rejection?
 
   /// Whether the breaker would have permitted a call.
@@ -49,6 +49,9 @@ public struct BreakerSnapshot: Sendable, Hashable {
 
   /// The hold, until a call that began after it has succeeded or failed; nil if there is none.
   public let hold: HoldSnapshot?
+
+  /// The ramp after a close or a hold; nil if there is none.
+  public let ramp: RampSnapshot?
 
   /// The number of failures since the last success.
   public let consecutiveFailures: Int64
@@ -143,18 +146,20 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// The number of probes that hold a slot, because their owners have not ended.
   public var probesInFlight: Int64 { Int64(leases.count { !$0.isOwnerGone }) }
 
-  /// The calls under way under `max-concurrent`, and the callers that wait; nil if the policy has
-  /// no `max-concurrent`, or if neither is known.
+  /// The calls under way that have taken room, and the callers that wait; nil if neither is known, or if calls take no
+  /// room because the policy has no `max-concurrent` and the breaker is in no ramp.
   ///
   /// Neither is known while the file `-slots` beside the store is missing, cannot be read, or
   /// belongs to another boot; the next call makes a new one.
   public let limit: LimitSnapshot?
 
-  /// Whether a call of one unit would find room under `max-concurrent` now, without waiting; true without
-  /// `max-concurrent`, and nil if what is under way is not known.
+  /// Whether a call of one unit would find room under `max-concurrent` and in a ramp now, without waiting; true without
+  /// both, and nil if what is under way is not known.
   ///
   /// It says nothing about the state and the mode: see ``permits``.
-  public var hasRoom: Bool? { policy.maxConcurrent == nil ? true : limit?.hasRoom }
+  public var hasRoom: Bool? {
+    policy.maxConcurrent == nil && ramp == nil ? true : limit?.hasRoom
+  }
 
   let agreed: AgreedPolicy
 
@@ -238,6 +243,15 @@ public struct HoldSnapshot: Sendable, Hashable {
   }
 }
 
+/// The time after a close or a hold in which few calls go at first, and more with each success.
+public struct RampSnapshot: Sendable, Hashable {
+  /// How much longer it lasts.
+  public let endsIn: Duration
+
+  /// How many units may be under way: as many as have succeeded since it began, and one more; nil if not known.
+  public let unitsPermitted: Int?
+}
+
 /// A probe that is under way.
 public struct LeaseSnapshot: Sendable, Hashable {
   /// The process whose end frees the slot; nil if only the deadline frees it.
@@ -257,9 +271,6 @@ extension BreakerSnapshot {
     isGone: (ProcessIdentity) -> Bool
   ) {
     agreed = stored.agreed
-    limit = agreed.policy.limit.flatMap { limit in
-      slots.map { LimitSnapshot($0, under: limit, look: look) }
-    }
     version = StoredVersion(of: stored)
     let policy = agreed.policy
     let owners = stored.record.leases.compactMap(\.owner)
@@ -288,6 +299,17 @@ extension BreakerSnapshot {
       isProbeDue = false
     }
     hold = record.holds.hold.map { HoldSnapshot($0, at: now.boot) }
+    ramp = record.rampEnd(at: now.boot).map { end in
+      RampSnapshot(
+        endsIn: .nanoseconds(end.since(now.boot)),
+        unitsPermitted: slots.map { $0.rampAllowance?.units ?? 1 })
+    }
+    let isRamping = ramp != nil
+    let hasQueue = policy.queueTimeout != nil && CellLimit.takesRoom(stored)
+    limit = slots.flatMap {
+      policy.limit != nil || isRamping || hasQueue
+        ? LimitSnapshot($0, under: policy.room, inRamp: isRamping, look: look) : nil
+    }
     consecutiveFailures = record.consecutiveFailures
     recentFailures = policy.within.map { record.recentFailures(within: $0, at: now.boot) }
     openEndsIn = record.openRemaining(at: now.boot).map { .nanoseconds($0) }

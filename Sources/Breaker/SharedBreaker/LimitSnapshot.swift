@@ -1,10 +1,10 @@
 internal import BreakerCore
 internal import BreakerStore
 
-/// The calls under way on a breaker with `max-concurrent`, and the callers that wait, at one moment.
+/// The calls under way on a breaker that have taken room, and the callers that wait, at one moment.
 ///
 /// It is read without taking part, and without delaying any caller. Calls that began before the
-/// file of the slots was deleted or replaced are not in it.
+/// file of the slots was deleted or replaced are not in it. Without `max-concurrent`, only calls of a ramp take room.
 public struct LimitSnapshot: Sendable, Hashable {
   /// How many units are under way; what ended processes have left does not count.
   ///
@@ -86,11 +86,14 @@ public struct LimitSnapshot: Sendable, Hashable {
 }
 
 extension LimitSnapshot {
-  init(_ state: SlotState, under limit: CallLimit, look: (ProcessIdentity) -> SeenProcess?) {
+  init(
+    _ state: SlotState, under limit: CallLimit, inRamp: Bool,
+    look: (ProcessIdentity) -> SeenProcess?
+  ) {
     unitsInUse = state.usage.total
     calls = state.calls.map { Participant($0, look) }
     waiters = state.waiters.map { Participant($0, look) }
-    hasRoom = state.hasRoom(under: limit)
+    hasRoom = state.hasRoom(under: limit, inRamp: inRamp)
     let bounds = SlotWaits.bounds.map { Duration?.some(.nanoseconds($0)) } + [nil]
     waits = Waits(
       buckets: zip(bounds, state.waits.counts).map { .init(atMost: $0, count: $1) },

@@ -99,7 +99,7 @@ extension SharedStore {
       let command = try engine.given(.reset, reason, scope, to: names[start])
       let steps = part.map { name in
         NamedStep(name) { draft in
-          draft.apply { record, now in record.reset(reason: reason, at: now) }
+          draft.reset(reason: reason)
           draft.command = command
         }
       }

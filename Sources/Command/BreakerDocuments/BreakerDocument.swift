@@ -51,6 +51,7 @@ public enum BreakerDocument {
       .init("mode_ends_in_ms", JSONValue(milliseconds: snapshot.modeEndsIn)),
       .init("permitted", .bool(snapshot.permits)),
       .init("hold", hold(snapshot.hold)),
+      .init("ramp", ramp(snapshot.ramp)),
       .init("probe_due", .bool(snapshot.isProbeDue)),
       .init("probe_successes", .integer(snapshot.probeSuccesses)),
       .init("probe_failures", .integer(snapshot.probeFailures)),
@@ -125,12 +126,22 @@ public enum BreakerDocument {
     ])
   }
 
-  /// The calls under way under a limit, with nulls for unknown numbers; null without a limit.
-  private static func limit(of snapshot: BreakerSnapshot) -> JSONValue {
-    guard let units = snapshot.policy.maxConcurrent else { return .null }
-    let limit = snapshot.limit
+  /// The ramp of a breaker; null if there is none.
+  private static func ramp(_ ramp: RampSnapshot?) -> JSONValue {
+    guard let ramp else { return .null }
     return .object([
-      .init("units", .integer(Int64(units))),
+      .init("ends_in_ms", JSONValue(milliseconds: ramp.endsIn)),
+      .init("units", JSONValue(ramp.unitsPermitted.map { Int64($0) })),
+    ])
+  }
+
+  /// The calls under way and the callers that wait, with nulls for unknown numbers and for no limit; null if calls take
+  /// no room.
+  private static func limit(of snapshot: BreakerSnapshot) -> JSONValue {
+    let (units, limit) = (snapshot.policy.maxConcurrent, snapshot.limit)
+    if units == nil, limit == nil { return .null }
+    return .object([
+      .init("units", JSONValue(units.map { Int64($0) })),
       .init("in_use", JSONValue(limit.map { Int64($0.unitsInUse) })),
       .init("waiting", JSONValue(limit.map { Int64($0.waiters.count { !$0.isOwnerGone }) })),
       .init("room", snapshot.hasRoom.map { .bool($0) } ?? .null),
@@ -166,6 +177,7 @@ public enum BreakerDocument {
       .init("busy", .integer(totals.busy)),
       .init("holds", .integer(totals.holds)),
       .init("held", .integer(totals.held)),
+      .init("ramping", .integer(totals.ramping)),
       .init("lost_calls", .integer(totals.lostCalls)),
     ])
   }

@@ -30,6 +30,29 @@ class Hosts(StoreTestCase):
         self.assertEqual(self.payments.call(int), 0)
         self.assertEqual(self.payments.state, "closed")
 
+    def test_a_hold_ends_when_the_test_moves_the_time(self):
+        self.payments.hold(60, "HTTP 429")
+        with self.host.open() as other, self.assertRaises(Rejected) as caught:
+            other.breaker("payments").call(int)
+        self.assertEqual((caught.exception.cause, caught.exception.retry_after), ("held", 60))
+        self.host.clock.advance(60)
+        self.assertEqual(self.payments.call(int), 0)
+        self.assertIsNone(self.payments.snapshot()["hold"])
+
+    def test_a_ramp_lets_calls_through_as_others_succeed(self):
+        api = self.host.store.breaker("api", ramp_up=10)
+        api.hold(60)
+        self.host.clock.advance(60)
+        self.assertEqual(api.call(int), 0)
+        with api.acquire(), api.acquire(), self.assertRaises(Rejected) as caught:
+            api.call(int)
+        self.assertEqual((caught.exception.cause, caught.exception.retry_after), ("ramping", 10))
+        self.assertIn("one by one", str(caught.exception))
+        self.assertEqual(api.snapshot()["totals"]["ramping"], 1)
+        self.host.clock.advance(10)
+        self.assertEqual([permit.report("success") for permit in [api.acquire() for _ in range(9)]], ["counted"] * 9)
+        self.assertIsNone(api.snapshot()["ramp"])
+
     def test_all_stores_and_processes_of_a_host_have_the_same_time(self):
         self.let_fail(self.payments)
         begun = self.host.clock.now()

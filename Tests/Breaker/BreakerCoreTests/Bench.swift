@@ -106,7 +106,7 @@ struct Bench {
   }
 
   mutating func reset(reason: String? = nil) {
-    step { $0.record.reset(reason: reason, at: $0.now) }
+    step { $0.record.reset(reason: reason, at: $0.now, policy: $0.policy) }
   }
 
   /// Tells the breaker that other hosts have it open; returns whether that changes it.
@@ -133,7 +133,7 @@ struct Bench {
   }
 
   @discardableResult mutating func endHold(reason: String? = nil) -> Bool {
-    step { $0.record.holdEnded(reason: reason, at: $0.now) }
+    step { $0.record.holdEnded(reason: reason, at: $0.now, policy: $0.policy) }
   }
 
   /// Opens the breaker, unless it is open, and waits until it is due for a probe.

@@ -81,6 +81,18 @@ import Testing
     #expect(bench.record.totals.successes == 2)
   }
 
+  @Test func `a call that was lost ends no hold, because it may have begun before`() {
+    var bench = Bench(BreakerPolicy(maxConcurrent: 4, lostCalls: .failure))
+    let permits = [bench.permit(), bench.permit()]
+    bench.report(.hold(for: Self.minute), for: permits[0])
+    bench.advance(by: Self.minute)
+    bench.lose(1, of: .worker)
+    #expect(bench.record.totals.failures == 1 && bench.record.consecutiveFailures == 1)
+    #expect(bench.record.holds.hold != nil)
+    let first = bench.permit()
+    #expect(first?.kind == .probe && bench.rejection?.cause == .held)
+  }
+
   @Test func `answers that name no time hold calls from the third in a row on, ever longer`() {
     var bench = Bench()
     for length in [1, 2, 4, 8, 16, 32, 64, 64, 64] as [Int] {
@@ -401,7 +413,7 @@ extension Bench {
 
   fileprivate var rejection: Rejection? { next.rejection }
 
-  fileprivate var nextPermit: PermitGrant? {
+  var nextPermit: PermitGrant? {
     if case .permitted(let grant) = next { grant } else { nil }
   }
 }

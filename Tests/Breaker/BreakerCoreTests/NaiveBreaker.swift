@@ -36,10 +36,10 @@ struct NaiveBreaker {
     case answered
 
     /// A hold was over for good.
-    case holdOver
+    case holdOver(at: Int)
 
     /// A hold was ended by hand.
-    case holdEnded
+    case holdEnded(at: Int)
     case leaseRenewed(Int64, until: Int)
     case leaseEnded(Int64)
     case probeSucceeded

@@ -92,13 +92,13 @@ extension NaiveBreaker {
 
   mutating func settleTurn(_ given: Circumstances) {
     guard let turnUntil, turnUntil <= given.now else { return }
-    endHold()
+    endHold(at: turnUntil)
   }
 
-  private mutating func endHold() {
+  private mutating func endHold(at now: Int) {
     if hold != nil { arrows.append("hold:hold>ended") }
     endTurns()
-    facts.append(.holdOver)
+    facts.append(.holdOver(at: now))
   }
 
   /// The answer of a hold to a request: how long to wait, or that the call goes first; nil if it lets calls through.
@@ -151,11 +151,11 @@ extension NaiveBreaker {
   }
 
   /// An operator or a program ends a hold.
-  mutating func endHoldByHand() -> Bool {
+  mutating func endHoldByHand(_ given: Circumstances) -> Bool {
     guard hold != nil else { return false }
     arrows.append("hold:hold>ended")
     endTurns()
-    facts.append(.holdEnded)
+    facts.append(.holdEnded(at: given.now))
     return true
   }
 
@@ -163,9 +163,35 @@ extension NaiveBreaker {
   mutating func noteAnswer(to permit: PermitGrant, _ given: Circumstances) {
     guard permit.generation != 0, permit.generation >= holdNumber else { return }
     if let hold {
-      if hold.until <= given.now { endHold() }
+      if hold.until <= given.now { endHold(at: given.now) }
     } else {
       facts.append(.answered)
     }
+  }
+}
+
+/// The rules of ramps.
+extension NaiveBreaker {
+  /// Until when few calls go at once, if that is after an instant.
+  func rampUntil(after now: Int) -> Int? {
+    guard let time = policy.rampUp.map(nanoseconds) else { return nil }
+    var (until, isClosed, isHeld): (Int?, Bool, Bool) = (nil, true, false)
+    for fact in facts {
+      switch fact {
+      case .closed(let at), .acquitted(let at):
+        isClosed = true
+        until = isHeld ? nil : at + time
+      case .holdOver(let at), .holdEnded(let at):
+        isHeld = false
+        if isClosed { until = at + time }
+      case .reset(let at):
+        if !isClosed || isHeld { until = at + time }
+        (isClosed, isHeld) = (true, false)
+      case .heldBack: (until, isHeld) = (nil, true)
+      case .opened, .halfOpened, .suspected: (until, isClosed) = (nil, false)
+      default: continue
+      }
+    }
+    return until.flatMap { $0 > now ? $0 : nil }
   }
 }

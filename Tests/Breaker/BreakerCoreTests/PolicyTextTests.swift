@@ -7,7 +7,7 @@ import Testing
     .maxFailures: "7", .failures: "3", .within: "90s", .failureRate: "12.5%", .window: "1m",
     .last: "50", .minCalls: "20", .slowRate: "7%", .slowAfter: "250ms", .reporters: "2",
     .lumping: "10us", .openFor: "5m", .openMultiplier: "1.5", .openMax: "2h", .jitter: "10%",
-    .holdFor: "2s", .holdMax: "1h",
+    .holdFor: "2s", .holdMax: "1h", .rampUp: "10s",
     .probes: "3", .successesToClose: "4", .probeTimeout: "1d", .probeCalls: "9",
     .probeFailureRate: "33.3333%", .fleetQuorum: "3", .fleetSpread: "10s",
     .maxConcurrent: "8", .reserve: "2", .queue: "20", .queueTimeout: "30s",
@@ -141,6 +141,7 @@ import Testing
       slowAfter: .milliseconds(250), window: .seconds(60), minCalls: 20, reporters: 2,
       lumping: .microseconds(10), openFor: .seconds(300), openMultiplier: 1.5,
       openMax: .seconds(7_200), jitter: 0.1, holdFor: .seconds(2), holdMax: .seconds(3_600),
+      rampUp: .seconds(10),
       probes: 3, probeTimeout: .seconds(86_400),
       probeCalls: 9, probeFailureRate: 0.333_333, fleetQuorum: .hosts(3), fleetSpread: .seconds(10),
       maxConcurrent: 8, reserve: 2, queue: 20, queueTimeout: .seconds(30), lostCalls: .failure)

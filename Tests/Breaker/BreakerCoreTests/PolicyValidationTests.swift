@@ -74,11 +74,7 @@ import Testing
     Refused(
       .maxConcurrent, "reserve is set without max-concurrent: set both", BreakerPolicy(reserve: 1)),
     Refused(
-      .maxConcurrent, "queue is set without max-concurrent: set both",
-      BreakerPolicy(queue: 1, queueTimeout: .seconds(1))),
-    Refused(
-      .maxConcurrent, "queue-timeout is set without max-concurrent: set both",
-      BreakerPolicy(queueTimeout: .seconds(1))),
+      .rampUp, "ramp-up is 0s: use 1us to 365d", BreakerPolicy(rampUp: .zero)),
     Refused(
       .maxConcurrent, "lost-calls is set without max-concurrent: set both",
       BreakerPolicy(lostCalls: .failure)),

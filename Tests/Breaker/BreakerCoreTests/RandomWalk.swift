@@ -62,6 +62,9 @@ struct RandomWalk {
     compare("unnamed", Int(record.holds.unnamed), model.unnamedInRow)
     compare(
       "turn until", record.holds.hold?.turnUntil.map { Int($0.nanoseconds) }, model.turnUntil)
+    compare(
+      "ramp", record.rampUntil.map { Int($0.nanoseconds) }.flatMap { $0 > now ? $0 : nil },
+      model.rampUntil(after: now))
     compare("outages", record.outageTimes.map { Int($0.nanoseconds) }, model.outages)
     compare("totals", record.totals, model.totals)
     compare("mode", record.mode.mode, model.lastMode.mode)
@@ -183,7 +186,7 @@ struct RandomWalk {
     if random.oneIn(3) {
       let hasEnded = bench.endHold()
       model.settle(given)
-      compare("ended", hasEnded, model.endHoldByHand())
+      compare("ended", hasEnded, model.endHoldByHand(given))
       return "end of hold"
     }
     let time: Duration = .milliseconds(random.pick([0, 3, 50, 40_000]))
@@ -259,7 +262,9 @@ extension RandomWalk {
 
   private var edges: [Int] {
     var edges = model.leases.map(\.deadline)
-    edges += [model.openUntil, model.lastMode.until, model.hold?.until].compactMap { $0 }
+    edges += [
+      model.openUntil, model.lastMode.until, model.hold?.until, model.rampUntil(after: now),
+    ].compactMap { $0 }
     if let last = model.calls.last?.call.at {
       for time in [bench.policy.lumping, bench.policy.within].compactMap({ $0 }) {
         edges.append(last + model.nanoseconds(time))

@@ -71,6 +71,7 @@ enum RandomPolicy {
     policy.jitter = random.pick([0.0, 0.0, 0.25, 0.5])
     policy.holdFor = .milliseconds(random.pick([1, 5]))
     policy.holdMax = .milliseconds(random.pick([20, 20_000]))
+    if random.oneIn(2) { policy.rampUp = .milliseconds(random.pick([1, 10, 100])) }
     policy.probes = random.pick([1, 2, 3])
     policy.probeTimeout = .milliseconds(random.pick([5, 30, 60]))
     if random.oneIn(2) {

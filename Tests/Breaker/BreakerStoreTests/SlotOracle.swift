@@ -4,6 +4,9 @@ import BreakerCore
 struct SlotOracle {
   var limit: CallLimit
   var places: Int
+
+  /// How many units have succeeded in the ramp; nil if there is none.
+  var succeeded: Int?
   var calls: [Call] = []
 
   /// The callers that wait, in the order in which they came.
@@ -58,7 +61,9 @@ struct SlotOracle {
 
   private func fits(_ claim: CallClaim) -> Bool {
     let units = Call(number: 0, owner: 0, claim: claim, limit: limit).units
-    if usage.ordinary + usage.background + units > limit.units { return false }
+    let total = usage.ordinary + usage.background
+    if total + units > limit.units { return false }
+    if let succeeded, total > 0, total + units > succeeded + 1 { return false }
     return claim.priority == .ordinary || usage.background + units <= limit.units - limit.reserved
   }
 

@@ -28,6 +28,7 @@ import Testing
     }
     let all: Set = [
       "begun", "busy", "waiting", "no place", "turn", "no turn", "absent", "lost", "over the limit",
+      "begun in a ramp", "busy in a ramp",
     ]
     #expect(reached == all)
   }
@@ -44,6 +45,7 @@ private struct SlotWalk {
   private var calls: [Int: HeldSlot] = [:]
   private var waiters: [Int: SlotBlock.Caller] = [:]
   private var lastNumber = 0
+  private var lastRamp: Int64 = 0
   private var lostCalls: Int64 = 0
 
   init(_ kind: StorageKind, seed: UInt64) throws {
@@ -106,13 +108,13 @@ private struct SlotWalk {
     let mayBegin = oracle.mayBegin(claim)
     switch sides[side].enter(claim, terms) {
     case .begun(let held):
-      reached.insert("begun")
+      reached.insert(oracle.succeeded == nil ? "begun" : "begun in a ramp")
       let number = nextNumber()
       calls[number] = held
       oracle.begin(claim, of: side, as: number)
       return mayBegin ? nil : "\(claim) began"
     case .busy:
-      reached.insert("busy")
+      reached.insert(oracle.succeeded == nil ? "busy" : "busy in a ramp")
       return mayBegin ? "\(claim) is busy" : nil
     case .unwanted, .outdated, .unknown: return "no answer"
     }
@@ -123,6 +125,10 @@ private struct SlotWalk {
     guard let held = calls.removeValue(forKey: call.number) else { return nil }
     oracle.calls.removeAll { $0.number == call.number }
     let block = sides[call.owner]
+    if random.number(0...2) > 0 {
+      block.noteSuccess(ofUnits: block.units(of: held))
+      oracle.succeeded? += call.units
+    }
     return block.end(held) && !block.end(held) ? nil : "an end"
   }
 
@@ -199,12 +205,26 @@ private struct SlotWalk {
     return lost.calls == left.calls.count ? nil : "\(lost.calls) lost, not \(left.calls.count)"
   }
 
+  /// Begins a ramp, ends it, or lets it go on.
+  private mutating func nextRamp() -> Instant? {
+    switch random.number(0...4) {
+    case 0, 1:
+      lastRamp += 1
+      oracle.succeeded = 0
+      return Instant(nanoseconds: lastRamp * 1_000)
+    case 2: return terms.rampUntil
+    default:
+      oracle.succeeded = nil
+      return nil
+    }
+  }
+
   private mutating func change(_ side: Int) -> String? {
     let units = random.pick([1, 2, 3, 5, 8])
     let reserved = min(random.pick([0, 0, 1, units - 1]), units - 1)
     terms = SlotTerms(
       CallLimit(units, reserved: reserved), places: random.pick([0, 1, 3, 6]),
-      revision: terms.revision + 1)
+      revision: terms.revision + 1, rampUntil: nextRamp())
     (oracle.limit, oracle.places) = (terms.limit, terms.places)
     if oracle.usage.total > units { reached.insert("over the limit") }
     return sides[side].adopt(terms) ? nil : "\(terms.limit) is not in force"

@@ -128,7 +128,7 @@ extension BreakerDraft {
 
   /// Carries a command out here, and gives it to the fleet.
   mutating func give(_ action: FleetCommand.Action) {
-    if case .reset = action { apply { $0.reset(reason: nil, at: $1) } }
+    if case .reset = action { reset(reason: nil) }
     command = GivenCommand(action, reason: nil, author: "ann")
   }
 }

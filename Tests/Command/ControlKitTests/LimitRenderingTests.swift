@@ -30,11 +30,13 @@ struct LimitRenderingTests {
   ]
 
   private static func breaker(
-    _ name: String, _ words: String?, _ slots: SlotState?
+    _ name: String, _ words: String?, _ slots: SlotState?,
+    _ change: (inout BreakerRecord) -> Void = { _ in }
   ) -> BreakerSnapshot {
     var stored = StoredBreaker(
       id: 1, name: name, createdAtMilliseconds: Samples.now.wallMilliseconds - 600_000)
     stored.words.code = words
+    change(&stored.record)
     return BreakerSnapshot(
       of: stored, at: Samples.now, slots: slots, look: { seen[$0.pid] },
       isGone: { _ in false })
@@ -83,7 +85,7 @@ struct LimitRenderingTests {
     #expect(!title([Self.all[3]]).contains("BUSY"))
     // Programs get the same columns always, with one word in each.
     for line in Self.table(Self.all, width: nil).split(separator: "\n") {
-      #expect(line.split(separator: " ").count == 13, "\(line)")
+      #expect(line.split(separator: " ").count == 14, "\(line)")
     }
   }
 
@@ -107,6 +109,34 @@ struct LimitRenderingTests {
     #expect(AwaitedState.free.holds(for: unknown))
     #expect(LimitWords.busy(Self.all[3]) == nil)
     #expect(BreakerDocument.list([Self.all[3]]).text.contains(#""limit":null"#))
+  }
+
+  /// A breaker in a ramp that ends in eight seconds, with two units under way of the three that may be.
+  private static func ramping(_ words: String) -> BreakerSnapshot {
+    var state = SlotState()
+    state.usage.ordinary = 2
+    state.rampAllowance = RampAllowance(succeeded: 2)
+    return breaker("api", "ramp-up=10s \(words)", state) { record in
+      record.rampUntil = Samples.now.boot.advanced(by: 8_000_000_000)
+    }
+  }
+
+  @Test func `a ramp is shown with what is left of it, and with how much may be under way`() {
+    let free = Self.ramping("")
+    let table = StatusTable(snapshots: [free, Self.all[3]], now: Samples.time)
+      .render(width: 120, painter: Self.plain)
+    #expect(table.contains("RAMP") && table.contains("8s") && table.contains("2/3"))
+    let facts = Self.page(free)
+    #expect(facts.contains("ramping up for another 8s"))
+    #expect(facts.contains("at most 3 units under way, until it ends in 8s"))
+    let document = BreakerDocument.list([free]).text
+    #expect(document.contains(#""ramp":{"ends_in_ms":8000,"units":3}"#))
+    #expect(document.contains(#""limit":{"units":null,"in_use":2,"waiting":0,"room":true"#))
+    #expect(SummaryLine.text(of: [free], painter: Self.plain).contains("1 ramping"))
+    let limited = Self.ramping("max-concurrent=2")
+    #expect(LimitWords.busy(limited) == "2/2" && limited.hasRoom == false)
+    #expect(
+      LimitWords.obstacle(limited) == "no room: 2/2 units under way in a ramp that ends in 8s")
   }
 
   private static func details(_ snapshot: BreakerSnapshot) -> BreakerDetails {

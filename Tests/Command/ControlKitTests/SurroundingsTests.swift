@@ -42,7 +42,7 @@ struct SurroundingsTests {
     #expect(!answer.output.contains("\u{1b}"))
     if words == ["status"] {
       let columns =
-        "NAME STATE MODE SINCE RETRY-IN FAILURES RATE TRIPS LAST-FAILURE NOTE BUSY QUEUE HELD"
+        "NAME STATE MODE SINCE RETRY-IN FAILURES RATE TRIPS LAST-FAILURE NOTE BUSY QUEUE HELD RAMP"
       let head = answer.output.split(separator: "\n")[0].split(separator: " ")
       #expect(head.joined(separator: " ") == columns)
     }

@@ -67,6 +67,8 @@ type Rejected struct {
 	Busy bool
 	// Held says that the resource works, and has asked to be left alone until then.
 	Held bool
+	// Ramping says that the resource has just come back, so that few calls go at once.
+	Ramping bool
 }
 
 func (r *Rejected) Error() string {
@@ -75,6 +77,9 @@ func (r *Rejected) Error() string {
 	}
 	if r.Held {
 		return fmt.Sprintf("%s is held, because it has asked for that: try again in %v", r.Name, r.RetryAfter)
+	}
+	if r.Ramping {
+		return fmt.Sprintf("%s lets calls through one by one: try again in %v at the latest", r.Name, r.RetryAfter)
 	}
 	if r.RetryAfter < 0 {
 		return r.Name + " is rejecting calls until an operator changes that"
@@ -154,7 +159,8 @@ func (b *Breaker) Do(work func() error) (err error) {
 	var words *C.char
 	code := C.enter(b.handle, &permit, &retryAfter, &cause, &words)
 	if code == C.SB_REJECTED {
-		return &Rejected{b.name, time.Duration(retryAfter), cause == C.SB_CAUSE_BUSY, cause == C.SB_CAUSE_HELD}
+		return &Rejected{b.name, time.Duration(retryAfter), cause == C.SB_CAUSE_BUSY, cause == C.SB_CAUSE_HELD,
+			cause == C.SB_CAUSE_RAMPING}
 	}
 	if err := failure(code, words); err != nil {
 		return err

@@ -41,6 +41,7 @@ PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection) {
       : Py_NewRef(Py_None);
   const char *word = rejection->cause == SB_CAUSE_BUSY ? "busy"
       : rejection->cause == SB_CAUSE_HELD              ? "held"
+      : rejection->cause == SB_CAUSE_RAMPING           ? "ramping"
                                                        : "open";
   PyObject *cause = PyUnicode_InternFromString(word);
   PyObject *arguments = NULL, *error = NULL;

@@ -95,7 +95,8 @@ class Rejected(BreakerError):
 
     @property
     def cause(self) -> str:
-        """``open``; ``held`` if the resource has asked to be left alone; or ``busy`` if as many calls are under way as ``max_concurrent`` permits."""
+        """``open``; ``held`` if the resource has asked to be left alone; ``ramping`` if it has just come back, and few calls
+        go at once; or ``busy`` if as many calls are under way as ``max_concurrent`` permits."""
         return str(self.args[5]) if len(self.args) > 5 else "open"
 
     def __str__(self) -> str:
@@ -104,6 +105,9 @@ class Rejected(BreakerError):
         if self.cause == "busy":
             again = "try again later" if wait is None else f"try again in {_time(wait)}"
             what = f"as many calls are under way as its max-concurrent permits: {again}"
+        elif self.cause == "ramping":
+            again = "try again later" if wait is None else f"try again in {_time(wait)} at the latest"
+            what = f"it lets calls through one by one after a pause: {again}"
         elif self.cause == "held":
             why = f" ({visible(self.reason)})" if self.reason else ""
             again = "try again later" if wait is None else f"try again in {_time(wait)}"

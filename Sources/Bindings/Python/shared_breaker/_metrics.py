@@ -153,6 +153,12 @@ def _held(breaker: Snapshot, value: float) -> Samples:
     return _named(breaker, value) if breaker["hold"] or totals["holds"] or totals["held"] else []
 
 
+def _ramp(breaker: Snapshot, value: float) -> Samples:
+    """Return a figure of ramps; nothing if the policy has none, and never turned a call away in one."""
+    has = breaker["policy"]["ramp-up"] or breaker["totals"]["ramping"]
+    return _named(breaker, value) if has else []
+
+
 def _hold_since(breaker: Snapshot) -> Samples:
     from datetime import datetime
 
@@ -313,6 +319,12 @@ BREAKER_FAMILIES = [
     Family(
         "counter", "held_rejections_total", "Calls that a hold turned away.",
         lambda one: _held(one, one["totals"]["held"])),
+    Family(
+        "gauge", "ramp_seconds", "How much longer few calls go at once, after a close or a hold.",
+        lambda one: _ramp(one, (one["ramp"] or {"ends_in_ms": 0})["ends_in_ms"] / 1_000)),
+    Family(
+        "counter", "ramping_rejections_total", "Calls that a ramp turned away.",
+        lambda one: _ramp(one, one["totals"]["ramping"])),
 ]
 
 # Characters that control a terminal, end a line, change the writing direction, or are invisible.

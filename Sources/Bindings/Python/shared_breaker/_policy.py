@@ -48,6 +48,7 @@ class PolicyWords(TypedDict, total=False):
     jitter: Rate
     hold_for: Seconds
     hold_max: Seconds
+    ramp_up: Seconds | None
     probes: Count
     successes_to_close: Count
     probe_timeout: Seconds

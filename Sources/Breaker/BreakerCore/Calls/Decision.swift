@@ -113,6 +113,9 @@ public enum RejectionCause: String, Sendable, Hashable, CaseIterable {
   /// The resource has asked to be left alone until an instant, or the first call after that is under way.
   case held
 
+  /// As many calls are under way as have succeeded since a close or a hold, and one more (`ramp-up`).
+  case ramping
+
   /// As many calls are under way as `max-concurrent` permits, and the caller could not wait, or has
   /// waited for as long as it may.
   case busy

@@ -57,7 +57,9 @@ extension BreakerRecord {
   }
 
   /// Closes a breaker whose suspicion was wrong, and keeps what it had counted before.
-  mutating func acquit(at now: Moment, because reason: String) -> BreakerEvent {
+  mutating func acquit(
+    at now: Moment, because reason: String, policy: BreakerPolicy
+  ) -> BreakerEvent {
     let from = state
     enter(.closed, at: now)
     consecutiveFailures = 0
@@ -65,6 +67,7 @@ extension BreakerRecord {
     openUntil = nil
     probeSuccesses = 0
     probeFailures = 0
+    beginRamp(at: now, policy: policy)
     return BreakerEvent(
       .suspicion(from: from, to: state), reason: reason, atMilliseconds: now.wallMilliseconds)
   }

@@ -62,6 +62,11 @@ public struct BreakerPolicy: Sendable, Hashable {
   /// An operator who holds calls may choose a longer time.
   public var holdMax: Duration
 
+  /// For how long after a close or a hold no more calls are under way than have succeeded since, and one (`ramp-up`).
+  ///
+  /// So a resource that has just come back gets 1, 2, 4, 8 calls at once from the whole host, and not all.
+  public var rampUp: Duration?
+
   /// How many probes may be under way at once on the whole host (`probes`).
   public var probes: Int
 
@@ -105,7 +110,8 @@ public struct BreakerPolicy: Sendable, Hashable {
   /// How many callers may wait; 1,024 if only `queueTimeout` is set (`queue`).
   public var queue: Int?
 
-  /// How long a caller may wait for room, or for the end of a hold; without it, no caller waits (`queue-timeout`).
+  /// How long a caller may wait for room, for the end of a hold, or for its turn in a ramp; without it, no caller waits
+  /// (`queue-timeout`).
   public var queueTimeout: Duration?
 
   /// How calls count that are under way when their process ends (`lost-calls`).
@@ -132,6 +138,7 @@ public struct BreakerPolicy: Sendable, Hashable {
     jitter: BreakerPolicy.Rate = 0.0,
     holdFor: Duration = .seconds(1),
     holdMax: Duration = .seconds(86_400),
+    rampUp: Duration? = nil,
     probes: Int = 1,
     successesToClose: Int = 1,
     probeTimeout: Duration = .seconds(30),
@@ -162,6 +169,7 @@ public struct BreakerPolicy: Sendable, Hashable {
     self.jitter = jitter
     self.holdFor = holdFor
     self.holdMax = holdMax
+    self.rampUp = rampUp
     self.probes = probes
     self.successesToClose = successesToClose
     self.probeTimeout = probeTimeout
@@ -193,6 +201,9 @@ extension BreakerPolicy {
 
   /// How many units of work may be under way; nil if any number may.
   package var limit: CallLimit? { maxConcurrent.map { CallLimit($0, reserved: reserve ?? 0) } }
+
+  /// The limit of calls that take room: `max-concurrent`, or else so much room that only a ramp bounds them.
+  package var room: CallLimit { limit ?? CallLimit(Self.mostWaiting) }
 
   /// How many callers may wait for room, default included.
   package var placesToWait: Int { queueTimeout == nil ? 0 : queue ?? Self.mostWaiting }

@@ -22,6 +22,7 @@ public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
   case jitter
   case holdFor = "hold-for"
   case holdMax = "hold-max"
+  case rampUp = "ramp-up"
   case probes
   case successesToClose = "successes-to-close"
   case probeTimeout = "probe-timeout"
@@ -70,7 +71,7 @@ extension PolicyKey {
       .probeCalls, .maxConcurrent, .reserve, .queue:
       .count
     case .within, .window, .slowAfter, .lumping, .openFor, .openMax, .holdFor, .holdMax,
-      .probeTimeout, .fleetSpread, .queueTimeout:
+      .rampUp, .probeTimeout, .fleetSpread, .queueTimeout:
       .duration
     case .failureRate, .slowRate, .jitter, .probeFailureRate: .rate
     case .openMultiplier: .factor
@@ -88,7 +89,8 @@ extension PolicyKey {
   @_spi(Command) public var isOptional: Bool {
     switch self {
     case .maxFailures, .failures, .within, .failureRate, .window, .last, .minCalls, .slowRate,
-      .slowAfter, .lumping, .openMax, .probeCalls, .probeFailureRate, .fleetQuorum, .fleetSpread,
+      .slowAfter, .lumping, .openMax, .rampUp, .probeCalls, .probeFailureRate, .fleetQuorum,
+      .fleetSpread,
       .maxConcurrent, .reserve, .queue, .queueTimeout:
       true
     case .reporters, .openFor, .openMultiplier, .jitter, .holdFor, .holdMax, .probes,
@@ -119,6 +121,7 @@ extension BreakerPolicy {
     case .jitter: jitter.description
     case .holdFor: DurationText.format(holdFor)
     case .holdMax: DurationText.format(holdMax)
+    case .rampUp: rampUp.map(DurationText.format)
     case .probes: String(probes)
     case .successesToClose: String(successesToClose)
     case .probeTimeout: DurationText.format(probeTimeout)
@@ -164,6 +167,7 @@ extension BreakerPolicy {
     case .jitter: jitter = try value { Rate($0) }
     case .holdFor: holdFor = try value(DurationText.parse)
     case .holdMax: holdMax = try value(DurationText.parse)
+    case .rampUp: rampUp = try optional(DurationText.parse)
     case .probes: probes = try value(CountText.parse)
     case .successesToClose: successesToClose = try value(CountText.parse)
     case .probeTimeout: probeTimeout = try value(DurationText.parse)

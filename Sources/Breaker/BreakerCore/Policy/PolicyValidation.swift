@@ -63,7 +63,7 @@ extension BreakerPolicy {
     let durations: [(PolicyKey, Duration?)] = [
       (.within, within), (.slowAfter, slowAfter), (.window, window), (.lumping, lumping),
       (.openFor, openFor), (.openMax, openMax), (.holdFor, holdFor), (.holdMax, holdMax),
-      (.probeTimeout, probeTimeout),
+      (.rampUp, rampUp), (.probeTimeout, probeTimeout),
       (.queueTimeout, queueTimeout),
     ]
     for case (let key, let duration?) in durations {
@@ -187,13 +187,12 @@ extension BreakerPolicy {
     }
   }
   private func validateLimit() throws(PolicyError) {
+    if queue != nil, queueTimeout == nil {
+      throw PolicyError(.queueTimeout, "queue is set without queue-timeout: set both")
+    }
     guard let maxConcurrent else {
       let key: PolicyKey? =
-        reserve != nil
-        ? .reserve
-        : queue != nil
-          ? .queue
-          : queueTimeout != nil ? .queueTimeout : lostCalls != .ignored ? .lostCalls : nil
+        reserve != nil ? .reserve : lostCalls != .ignored ? .lostCalls : nil
       guard let key else { return }
       throw PolicyError(
         .maxConcurrent, "\(key.rawValue) is set without max-concurrent: set both")
@@ -203,9 +202,6 @@ extension BreakerPolicy {
         .reserve,
         "reserve \(reserve) leaves nothing of max-concurrent \(maxConcurrent) to background calls:"
           + " use less")
-    }
-    if queue != nil, queueTimeout == nil {
-      throw PolicyError(.queueTimeout, "queue is set without queue-timeout: set both")
     }
   }
 }

@@ -15,10 +15,16 @@ extension BreakerRecord {
   }
 
   /// Closes the breaker and clears its counters; calls under way no longer count.
-  package mutating func reset(reason: String?, at now: Moment) -> Step<Void> {
+  package mutating func reset(
+    reason: String?, at now: Moment, policy: BreakerPolicy
+  ) -> Step<Void> {
     let from = state
-    _ = close(at: now, because: "")
+    let (letCallsThrough, ramp) = (from == .closed && holds.hold == nil, rampUntil)
+    _ = close(at: now, because: "", policy: policy)
     resetHold()
+    beginRamp(at: now, policy: policy)
+    // Nothing has kept calls back that could all come now.
+    if letCallsThrough { rampUntil = ramp }
     growth = 0
     let event = BreakerEvent(
       .reset(from: from), reason: reason.map { OutsideText.cut($0) },
@@ -80,7 +86,7 @@ extension BreakerRecord {
       record.shortenOpenTime(by: age.inNanoseconds)
       self = record
     case .reset:
-      done = reset(reason: order.reason, at: now)
+      done = reset(reason: order.reason, at: now, policy: policy)
     case .force(let mode, let time):
       if order.isModeOver(at: now) { return modeIsOver(order, at: now) }
       let left = time.map { max(.zero, $0 - age) }

@@ -60,6 +60,7 @@ extension BreakerRecord {
       holds.number = generation
     }
     endTurn()
+    rampUntil = nil
     var hold = Hold(
       until: now.boot.advanced(by: length), lengthNanoseconds: length,
       setAtMilliseconds: now.wallMilliseconds, isByHand: giver.isByHand)
@@ -82,9 +83,11 @@ extension BreakerRecord {
   /// Ends a hold by hand, after which no call need go first; answers false if there was none.
   ///
   /// Calls under way bring no hold any more.
-  package mutating func holdEnded(reason: String?, at now: Moment) -> Step<Bool> {
-    guard holds.hold != nil,
-      let event = endHold(because: reason.map { OutsideText.cut($0) } ?? "ended by hand", at: now)
+  package mutating func holdEnded(
+    reason: String?, at now: Moment, policy: BreakerPolicy
+  ) -> Step<Bool> {
+    let reason = reason.map { OutsideText.cut($0) } ?? "ended by hand"
+    guard holds.hold != nil, let event = endHold(because: reason, at: now, policy: policy)
     else { return Step(answer: false, events: []) }
     generation += 1
     holds.least = generation
@@ -94,14 +97,14 @@ extension BreakerRecord {
   /// Notes that a call which began after the latest hold has succeeded or failed, which ends the hold and the row
   /// of answers that named no time.
   mutating func noteAnswer(
-    _ outcome: CallOutcome, to permit: PermitGrant, at now: Moment
+    _ outcome: CallOutcome, to permit: PermitGrant, at now: Moment, policy: BreakerPolicy
   ) -> BreakerEvent? {
     guard decidesHold(permit, at: now.boot) else { return nil }
     switch outcome {
     case .success:
-      return endHold(because: "a call succeeded", at: now)
+      return endHold(because: "a call succeeded", at: now, policy: policy)
     case .failure:
-      return endHold(because: "a call failed", at: now)
+      return endHold(because: "a call failed", at: now, policy: policy)
     case .hold, .ignored: return nil
     }
   }
@@ -114,11 +117,14 @@ extension BreakerRecord {
     return holds.hold?.remaining(at: now) ?? 0 == 0
   }
 
-  private mutating func endHold(because reason: String, at now: Moment) -> BreakerEvent? {
+  private mutating func endHold(
+    because reason: String, at now: Moment, policy: BreakerPolicy
+  ) -> BreakerEvent? {
     endTurn()
     holds.unnamed = 0
     guard let hold = holds.hold else { return nil }
     holds.hold = nil
+    if state == .closed { beginRamp(at: now, policy: policy) }
     let lasted = max(0, now.wallMilliseconds.subtractingSaturating(hold.sinceMilliseconds))
     // Milliseconds of a long time are noise.
     let rounded = lasted < 10_000 ? lasted : lasted / 1_000 * 1_000
@@ -199,9 +205,10 @@ extension BreakerRecord {
   }
 
   /// Lets all calls go if the time in which they go first one at a time is over.
-  mutating func endTurn(by now: Moment) -> [BreakerEvent] {
+  mutating func endTurn(by now: Moment, policy: BreakerPolicy) -> [BreakerEvent] {
     guard let until = holds.hold?.turnUntil, now.boot >= until,
-      let event = endHold(because: "the first call still runs", at: now.at(until))
+      let event = endHold(
+        because: "the first call still runs", at: now.at(until), policy: policy)
     else { return [] }
     return [event]
   }

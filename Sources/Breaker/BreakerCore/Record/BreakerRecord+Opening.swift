@@ -56,11 +56,14 @@ extension BreakerRecord {
     openNanoseconds = openNanoseconds.subtractingSaturating(nanoseconds)
   }
 
-  mutating func close(at now: Moment, because reason: String) -> BreakerEvent {
+  mutating func close(
+    at now: Moment, because reason: String, policy: BreakerPolicy
+  ) -> BreakerEvent {
     let from = state
     enter(.closed, at: now)
     closedAt = now.boot
     clearCounters()
+    beginRamp(at: now, policy: policy)
     return BreakerEvent(
       .transition(from: from, to: state), reason: reason,
       atMilliseconds: now.wallMilliseconds)
@@ -72,6 +75,7 @@ extension BreakerRecord {
     generation += 1
     generationOfState = generation
     endTurn()
+    rampUntil = nil
     openReason = nil
     changedAtMilliseconds = now.wallMilliseconds
   }
@@ -187,7 +191,9 @@ extension BreakerRecord {
     }
     guard probeSuccesses >= needed else { return nil }
     let probes = probeSuccesses == 1 ? "the probe succeeded" : "\(probeSuccesses) probes succeeded"
-    return isSuspected ? acquit(at: now, because: probes) : close(at: now, because: probes)
+    return isSuspected
+      ? acquit(at: now, because: probes, policy: policy)
+      : close(at: now, because: probes, policy: policy)
   }
 
   mutating func probeFailed(

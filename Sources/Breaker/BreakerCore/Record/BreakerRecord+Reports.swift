@@ -33,7 +33,7 @@ extension BreakerRecord {
     if let events = hold(by: outcome, permit, reporter, now, policy) {
       return Step(answer: .counted, events: events)
     }
-    let ended = noteAnswer(outcome, to: permit, at: now).map { [$0] } ?? []
+    let ended = noteAnswer(outcome, to: permit, at: now, policy: policy).map { [$0] } ?? []
     guard isJudged(permit, at: now.boot) else {
       return Step(answer: .outdated, events: ended)
     }
@@ -63,7 +63,7 @@ extension BreakerRecord {
   ///
   /// Each process reports one of them, and the last process all that are left, because `reporters` asks only
   /// who has failed. Which of the calls were permitted before the state changed last is not known, so each
-  /// counts as one of now. The record must have been settled at `now`.
+  /// counts as one of this state, but ends no hold that has begun since. The record must have been settled at `now`.
   package mutating func lost(
     _ calls: Int, of processes: [ProcessIdentity], at now: Moment, policy: BreakerPolicy,
     jitter: Double
@@ -80,8 +80,8 @@ extension BreakerRecord {
         }
       events +=
         reported(
-          outcome, for: PermitGrant(kind: .normal, generation: generation), elapsed: nil, at: now,
-          by: process, policy: policy, jitter: jitter
+          outcome, for: PermitGrant(kind: .normal, generation: generationOfState), elapsed: nil,
+          at: now, by: process, policy: policy, jitter: jitter
         ).events
     }
     return Step(answer: (), events: events)

@@ -24,6 +24,8 @@ extension BreakerRecord {
     if state == .halfOpen, !areHeld() { return .undecided }
     if let answer = assessedHold(at: now, mode: mode, isGone: isGone) { return answer }
     if state == .closed {
+      // The end of a ramp must be recorded, so that all processes make healthy calls again.
+      if let rampUntil, now >= rampUntil || policy.rampUp == nil { return .undecided }
       return .permitted(PermitGrant(kind: .normal, generation: generation))
     }
     guard state == .halfOpen || areHeld(), let slot = nextSlot(after: now, policy) else {

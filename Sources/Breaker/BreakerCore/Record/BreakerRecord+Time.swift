@@ -15,8 +15,10 @@ extension BreakerRecord {
   package mutating func settle(
     at now: Moment, policy: BreakerPolicy, isGone: (ProcessIdentity) -> Bool
   ) -> [BreakerEvent] {
-    guard mode.until != nil || !leases.isEmpty || holds.hold?.turnUntil != nil else { return [] }
-    var events = endTurn(by: now)
+    guard
+      mode.until != nil || !leases.isEmpty || holds.hold?.turnUntil != nil || rampUntil != nil
+    else { return [] }
+    var events = endTurn(by: now, policy: policy)
     let late = leases.filter { now.boot >= $0.deadline }
     for lease in late.sorted(by: { ($0.deadline, $0.id) < ($1.deadline, $1.id) }) {
       let then = now.at(lease.deadline)
@@ -25,6 +27,8 @@ extension BreakerRecord {
     }
     events += endMode(by: now)
     events += takeBack(leases.filter { $0.owner.map(isGone) == true }, at: now, policy: policy)
+    // One that has begun with any of these may be over too.
+    endRamp(by: now, policy: policy)
     return events
   }
 
@@ -58,7 +62,9 @@ extension BreakerRecord {
       usualProbeNanoseconds == nil
     {
       // This breaker cannot know how long calls take here, and has seen no failure of its own.
-      return [event, acquit(at: now, because: "how long calls take here is unknown")]
+      return [
+        event, acquit(at: now, because: "how long calls take here is unknown", policy: policy),
+      ]
     }
     count(.failure(error: TripReason.probeTimedOut.text), isSlow: false, at: now)
     guard isJudging(at: now.boot), isOfThisState(lease.generation) else { return [event] }
@@ -140,6 +146,8 @@ extension BreakerRecord {
       record.holds.hold?.until = Self.carriedOver(
         hold.lengthNanoseconds, from: hold.setAtMilliseconds, to: now)
     }
+    // No call is under way after a boot, and few come at once.
+    record.rampUntil = nil
     let bootTime = Instant(nanoseconds: 0)
     if state == .halfOpen { record.openUntil = nil }
     record.closedAt = closedAt.map { _ in bootTime }
@@ -218,6 +226,7 @@ extension BreakerRecord {
       holds.hold?.until = now
     }
     if let until = holds.hold?.turnUntil, until.isFalseDeadline(at: now) { endTurn() }
+    if let until = rampUntil, until.isFalseDeadline(at: now) { rampUntil = nil }
     leases.removeAll { $0.deadline.isFalseDeadline(at: now) }
     streakStartedAt = streakStartedAt?.inPast(of: now)
     lastCountedFailureAt = lastCountedFailureAt.flatMap { $0.isFalsePast(at: now) ? nil : $0 }

@@ -52,6 +52,9 @@ package struct BreakerRecord: Sendable, Hashable {
   // Holds, which leave the state as it is.
   package var holds = HoldRecord()
 
+  /// When the ramp after a close or a hold ends; nil if there is none.
+  package var rampUntil: Instant?
+
   // Probes. A lease outlives the state in which it was granted, because its call does too.
   package var leases: [ProbeLease] = []
   package var lastLease: Int64 = 0
@@ -144,6 +147,9 @@ public struct BreakerTotals: Sendable, Hashable {
   /// Calls that a hold turned away; they are not among the `rejections`.
   public var held: Int64 = 0
 
+  /// Calls that a ramp turned away; they are not among the `rejections`.
+  public var ramping: Int64 = 0
+
   /// Calls that were under way when their process ended, as far as `max-concurrent` shows them.
   ///
   /// A process that exits by itself loses none. They are among the failures too, or else among the ignored calls: `lost-calls` decides that.
@@ -164,6 +170,7 @@ public struct BreakerTotals: Sendable, Hashable {
     left.busy = left.busy.addingSaturating(right.busy)
     left.holds = left.holds.addingSaturating(right.holds)
     left.held = left.held.addingSaturating(right.held)
+    left.ramping = left.ramping.addingSaturating(right.ramping)
     left.lostCalls = left.lostCalls.addingSaturating(right.lostCalls)
   }
 }

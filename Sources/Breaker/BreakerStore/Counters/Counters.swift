@@ -45,6 +45,7 @@ internal import CHost
     add(counts.wouldReject, to: SB_COUNTER_WOULD_REJECT)
     add(counts.busy, to: SB_COUNTER_BUSY)
     add(counts.held, to: SB_COUNTER_HELD)
+    add(counts.ramping, to: SB_COUNTER_RAMPING)
   }
 
   private func add(_ count: Int64, to word: Int) {
@@ -70,6 +71,7 @@ internal import CHost
     counted.wouldReject = Int64(bitPattern: value(SB_COUNTER_WOULD_REJECT))
     counted.busy = Int64(bitPattern: value(SB_COUNTER_BUSY))
     counted.held = Int64(bitPattern: value(SB_COUNTER_HELD))
+    counted.ramping = Int64(bitPattern: value(SB_COUNTER_RAMPING))
     return counted
   }
 }
@@ -103,6 +105,9 @@ package struct Counted: Sendable, Hashable {
   /// Calls that a hold turned away.
   package var held: Int64 = 0
 
+  /// Calls that a ramp turned away.
+  package var ramping: Int64 = 0
+
   package init() {}
 
   package var isZero: Bool { self == Counted() }
@@ -118,9 +123,10 @@ package struct Counted: Sendable, Hashable {
     passed.wouldReject = wouldReject &- earlier.wouldReject
     passed.busy = busy &- earlier.busy
     passed.held = held &- earlier.held
+    passed.ramping = ramping &- earlier.ramping
     let numbers = [
       passed.successes, passed.unjudged, passed.ignored, passed.rejections, passed.slow,
-      passed.wouldReject, passed.busy, passed.held,
+      passed.wouldReject, passed.busy, passed.held, passed.ramping,
     ]
     return numbers.allSatisfy { (0..<Self.limit).contains($0) } ? passed : nil
   }
@@ -137,6 +143,7 @@ package struct Counted: Sendable, Hashable {
     totals.wouldReject = wouldReject
     totals.busy = busy
     totals.held = held
+    totals.ramping = ramping
     return totals
   }
 }

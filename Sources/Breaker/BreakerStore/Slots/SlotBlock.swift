@@ -150,7 +150,7 @@ extension SlotBlock {
   /// Takes a slot for a call that needs only one, if nothing is in its way.
   package func take(_ claim: CallClaim, _ terms: SlotTerms) -> HeldSlot? {
     let isPlain =
-      claim.units <= 1
+      claim.units <= 1 && terms.rampUntil == nil
       && (claim.priority == .ordinary || terms.limit.reserved == 0 || terms.limit.units == 1)
     return isPlain ? take(claim.priority, of: terms.limit.units, in: terms.shape) : nil
   }
@@ -239,7 +239,7 @@ extension SlotBlock {
   /// are never more than the limit allows.
   func takeWithCare(_ claim: CallClaim, _ own: UInt64) -> HeldSlot? {
     let before = gate
-    guard let limit = before.limit, limit.hasRoom(for: claim, beside: usage) else { return nil }
+    guard let limit = before.limit, hasRoom(for: claim) else { return nil }
     let word = SlotWord(takenBy: own, claim.priority)
     let weight = limit.weight(of: claim)
     var held: HeldSlot?
@@ -255,6 +255,7 @@ extension SlotBlock {
     let isComplete = unsafe sb_load(line(held.index, .units)) == UInt64(weight)
     let isAllowed =
       usage.total <= limit.units && usage[claim.priority] <= limit.most(claim.priority)
+      && permitsInRamp(weight, beside: usage.total - weight)
     guard isComplete, isAllowed, (gate.bits ^ before.bits) & GateWord.shape == 0 else {
       _ = giveBack(held.index, word)
       return nil
@@ -286,6 +287,10 @@ extension SlotBlock {
     guard adopt(terms) else { return .entry(.outdated) }
     if isHeld { return .owner(own) }
     if let held = take(claim, terms) { return .entry(.begun(held)) }
+    if terms.rampUntil != nil {
+      if looks, !hasRoom(for: claim) { _ = lookForTheDead() }
+      return .owner(own)
+    }
     if looks, lookForTheDead(), let held = take(claim, terms) { return .entry(.begun(held)) }
     return .owner(own)
   }
@@ -301,14 +306,17 @@ extension SlotBlock {
   /// Puts terms in force, unless later ones are; false then.
   @discardableResult package func adopt(_ terms: SlotTerms) -> Bool {
     while true {
-      let before = gate
+      let (before, ramp) = (gate, unsafe sb_see(header(.ramp)))
       let revision = Int64(bitPattern: unsafe sb_see(header(.revision)))
-      guard terms.revision >= revision else { return before.limit == terms.limit }
-      if before.bits & GateWord.shape == terms.shape { return true }
+      let isSame = before.bits & GateWord.shape == terms.shape
+      guard terms.revision >= revision else {
+        return before.limit == terms.limit && hasRamp(of: terms)
+      }
+      if isSame, hasRamp(of: terms) { return true }
       if terms.revision > revision {
         guard replaceRevision(revision, by: terms.revision) else { continue }
       }
-      if replaceLimit(before, by: terms) { return true }
+      if replaceRamp(ramp, by: terms), isSame || replaceLimit(before, by: terms) { return true }
     }
   }
 
@@ -318,21 +326,16 @@ extension SlotBlock {
   /// an older copy has taken the place. It must not keep callers away for good.
   package func impose(_ terms: SlotTerms) {
     while true {
-      let before = gate
       let revision = Int64(bitPattern: unsafe sb_see(header(.revision)))
-      guard terms.revision < revision else {
-        adopt(terms)
-        return
-      }
-      guard replaceRevision(revision, by: terms.revision) else { continue }
-      if before.bits & GateWord.shape == terms.shape || replaceLimit(before, by: terms) { return }
+      if terms.revision >= revision || replaceRevision(revision, by: terms.revision) { break }
     }
+    adopt(terms)
   }
 
   /// The limit in force, as terms that never replace others; nil if it was damaged, or before the first
   /// call.
   package func termsInForce(places: Int) -> SlotTerms? {
-    gate.limit.map { SlotTerms($0, places: places, revision: .min) }
+    gate.limit.map { SlotTerms($0, places: places, revision: .min, rampUntil: rampUntil) }
   }
 
   private func replaceRevision(_ found: Int64, by revision: Int64) -> Bool {

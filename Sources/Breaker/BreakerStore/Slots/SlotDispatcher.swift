@@ -114,6 +114,11 @@ final class SlotDispatcher: @unchecked Sendable {
         end(waiter, with: refusal)
         left[waiter.caller.index] = nil
       }
+      if block.rampAllowance != nil, let first = block.first, let waiter = left[first.index],
+        let end = waiter.wait.rampUntil()
+      {
+        watched.end = min(watched.end, end)
+      }
       for waiter in left.values { watched.end = min(watched.end, waiter.wait.until) }
       guard !left.isEmpty else { continue }
       watched.add(block, Set(left.keys))

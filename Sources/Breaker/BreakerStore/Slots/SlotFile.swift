@@ -122,6 +122,9 @@ extension SlotBlock {
     /// When a waiter last looked for owners that have ended, on the coarse clock.
     case watchedAt = 32
 
+    /// The ramp after a close or a hold; see `RampWord`.
+    case ramp = 33
+
     /// How long callers have waited: a count for each bound, and two words more.
     case waits = 16
   }

@@ -19,6 +19,10 @@ package struct SlotWait: Sendable {
   /// Asked only of the first in the queue, and only if there is room for it.
   let heldUntil: @Sendable () -> Int64?
 
+  /// When the ramp ends that keeps the first in the queue from beginning, on the monotonic clock, or when to ask again;
+  /// nil if the breaker is in none.
+  let rampUntil: @Sendable () -> Int64?
+
   /// Called if a caller that might begin has found no room after all.
   let foundNoRoom: @Sendable () -> Void
 
@@ -54,6 +58,7 @@ package struct SlotWait: Sendable {
   package init(
     until end: Int64, while isWanted: @escaping @Sendable () -> Bool,
     isHeld: Bool = false, heldUntil: @escaping @Sendable () -> Int64? = { nil },
+    rampUntil: @escaping @Sendable () -> Int64? = { nil },
     foundNoRoom: @escaping @Sendable () -> Void = {}, as standing: Standing? = nil,
     asleep: (@Sendable (() -> Void) -> Void)? = nil
   ) {
@@ -62,6 +67,7 @@ package struct SlotWait: Sendable {
     self.isWanted = isWanted
     self.isHeld = isHeld
     self.heldUntil = heldUntil
+    self.rampUntil = rampUntil
     self.foundNoRoom = foundNoRoom
     self.asleep = asleep
   }
@@ -99,7 +105,7 @@ extension SlotBlock {
   func attend(
     _ claim: CallClaim, _ terms: SlotTerms, _ own: UInt64, _ wait: SlotWait?
   ) -> SlotEntry {
-    if wait == nil, gate.limit?.hasRoom(for: claim, beside: usage) != true { return .busy }
+    if wait == nil, !hasRoom(for: claim) { return .busy }
     guard let caller = arrive(claim, own, isBrief: wait == nil, as: wait?.standing) else {
       return .busy
     }
@@ -149,6 +155,10 @@ extension SlotBlock {
           heldUntil = wait.heldUntil()
           if heldUntil == nil, let held = takeWithCare(claim, own) { return .begun(held) }
           noteHeld(caller, until: heldUntil, wait)
+        }
+        // No process tells the first in the queue that the time of a ramp is over.
+        if heldUntil == nil, rampAllowance != nil, first?.index == caller.index {
+          heldUntil = wait.rampUntil()
         }
       }
       if let refusal = wait.refusal {
@@ -339,8 +349,8 @@ extension SlotBlock {
 
   /// The first in the queue, if there is room for it.
   var due: Caller? {
-    guard let first, let limit = gate.limit else { return nil }
-    return limit.hasRoom(for: claim(of: first), beside: usage) ? first : nil
+    guard let first else { return nil }
+    return hasRoom(for: claim(of: first)) ? first : nil
   }
 
   /// Takes down the flags for which no caller waits, and wakes the head of the queue if there is room for it.

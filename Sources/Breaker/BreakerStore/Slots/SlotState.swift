@@ -11,6 +11,10 @@ package struct SlotState: Sendable, Hashable {
   /// The callers that wait, in the order in which they are served.
   package var waiters: [SlotParticipant] = []
   package var waits = SlotWaits()
+
+  /// How many units may be under way while the breaker ramps up; nil if no call has begun in the ramp yet, or if there
+  /// is none.
+  package var rampAllowance: RampAllowance?
 }
 
 /// A call under way, or a caller that waits.
@@ -30,12 +34,14 @@ package struct SlotParticipant: Sendable, Hashable {
 }
 
 extension SlotState {
-  /// Whether an ordinary call of one unit would find room now, under a limit.
-  package func hasRoom(under limit: CallLimit) -> Bool {
+  /// Whether an ordinary call of one unit would find room now, under a limit and perhaps in a ramp.
+  package func hasRoom(under limit: CallLimit, inRamp: Bool) -> Bool {
     let goesBefore = waiters.contains { waiter in
       waiter.claim.priority == .ordinary && !waiter.isGone && !waiter.isAbsent
     }
+    let ramp = inRamp ? rampAllowance ?? RampAllowance(succeeded: 0) : nil
     return !goesBefore && limit.hasRoom(for: CallClaim(), beside: usage)
+      && ramp?.permits(1, beside: usage.total) ?? true
   }
 }
 
@@ -107,6 +113,7 @@ extension SlotBlock {
   func state(at now: Int64) -> SlotState {
     var state = SlotState()
     state.waits = waits
+    state.rampAllowance = rampAllowance
     var gone: [UInt64: Bool] = [:]
     func participant(
       _ owner: UInt64, since: UInt64, _ units: UInt64, _ priority: CallPriority

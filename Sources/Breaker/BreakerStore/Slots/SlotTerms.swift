@@ -13,11 +13,17 @@ package struct SlotTerms: Sendable, Hashable {
   /// The revision of the policy: later terms take the place of earlier ones.
   package var revision: Int64
 
+  /// When the ramp ends that the breaker is in, which tells this one from others; nil if it is in none.
+  package var rampUntil: Instant?
+
   /// The limit as it is in the gate.
   package let shape: UInt64
 
-  package init(_ limit: CallLimit, places: Int = 0, revision: Int64) {
+  package init(
+    _ limit: CallLimit, places: Int = 0, revision: Int64, rampUntil: Instant? = nil
+  ) {
     self.limit = limit
+    self.rampUntil = rampUntil
     self.places = min(places, SlotFile.placesOfBlock)
     self.revision = revision
     shape = GateWord(limit).bits

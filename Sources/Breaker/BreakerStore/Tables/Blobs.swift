@@ -125,7 +125,7 @@ extension Blobs {
   }
 }
 
-/// All that a row keeps about holds.
+/// All that a row keeps about holds and ramps.
 struct StoredHolds {
   var generationOfState: Int64
   var record = HoldRecord()
@@ -133,37 +133,45 @@ struct StoredHolds {
   /// The totals, and how much of the counters they have taken in.
   var holds: Int64 = 0
   var held: Int64 = 0
-  var takenIn: Int64 = 0
+  var ramping: Int64 = 0
+  var heldTakenIn: Int64 = 0
+  var rampingTakenIn: Int64 = 0
+  var rampUntil: Instant?
 
   /// Of a breaker that was never held, whose generation only changes of the state have raised.
   init(generation: Int64) { generationOfState = generation }
 
-  init(of record: BreakerRecord, takenIn: Int64) {
+  init(of record: BreakerRecord, takenIn: Counted) {
     generationOfState = record.generationOfState
     self.record = record.holds
     holds = record.totals.holds
     held = record.totals.held
-    self.takenIn = takenIn
+    ramping = record.totals.ramping
+    (heldTakenIn, rampingTakenIn) = (takenIn.held, takenIn.ramping)
+    rampUntil = record.rampUntil
   }
 
-  func restore(_ record: inout BreakerRecord, takenIn: inout Int64) {
+  func restore(_ record: inout BreakerRecord, takenIn: inout Counted) {
     record.generationOfState = generationOfState
     record.holds = self.record
     record.totals.holds = holds
     record.totals.held = held
-    takenIn = self.takenIn
+    record.totals.ramping = ramping
+    (takenIn.held, takenIn.ramping) = (heldTakenIn, rampingTakenIn)
+    record.rampUntil = rampUntil
   }
 }
 
 /// All about holds: numbers, and then the texts of a hold if there is one.
 extension Blobs {
-  private static let numbersWithoutHold = 7
+  private static let numbersWithoutHold = 10
   private static let numbersOfHold = 11
 
   static func pack(_ stored: StoredHolds) -> [UInt8] {
     let numbers = [
       stored.generationOfState, stored.record.number, stored.record.least, stored.record.unnamed,
-      stored.holds, stored.held, stored.takenIn,
+      stored.holds, stored.held, stored.ramping, stored.heldTakenIn, stored.rampingTakenIn,
+      stored.rampUntil?.nanoseconds ?? .min,
     ]
     guard let hold = stored.record.hold else { return pack(numbers) }
     let (reason, setBy) = (hold.reason.map { Array($0.utf8) }, hold.setBy.map { Array($0.utf8) })
@@ -186,13 +194,15 @@ extension Blobs {
     let numbers = unpack(bytes.prefix(all))
     let counts = 0..<Int64.max / 16
     guard numbers[..<3].allSatisfy({ (0...generation).contains($0) }),
-      numbers[3..<6].allSatisfy({ counts.contains($0) })
+      numbers[3..<7].allSatisfy({ counts.contains($0) })
     else { return stored }
     stored.generationOfState = numbers[0]
     stored.record.number = numbers[1]
     stored.record.least = numbers[2]
     stored.record.unnamed = numbers[3]
-    (stored.holds, stored.held, stored.takenIn) = (numbers[4], numbers[5], numbers[6])
+    (stored.holds, stored.held, stored.ramping) = (numbers[4], numbers[5], numbers[6])
+    (stored.heldTakenIn, stored.rampingTakenIn) = (numbers[7], numbers[8])
+    stored.rampUntil = numbers[9] == .min ? nil : Instant(nanoseconds: numbers[9])
     if numbers.count > numbersWithoutHold {
       stored.record.hold = hold(Array(numbers[numbersWithoutHold...]), bytes.dropFirst(all))
     }

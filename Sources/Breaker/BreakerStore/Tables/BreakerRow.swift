@@ -93,7 +93,7 @@ struct BreakerRow {
     columns.integer("counted_busy", &breaker.takenIn.busy)
     columns.count("lost_calls", &record.totals.lostCalls)
     columns.text("open_reason", &record.openReason)
-    columns.holds("hold", &record, takenIn: &breaker.takenIn.held)
+    columns.holds("hold", &record, takenIn: &breaker.takenIn)
   }
 }
 
@@ -249,16 +249,17 @@ extension ColumnVisitor {
     blob(name, pack: { Blobs.pack(known) }, unpack: { value = Blobs.window($0) })
   }
 
-  /// All about the holds of a breaker; the generation has been visited before.
+  /// All about the holds and ramps of a breaker; the generation has been visited before.
   ///
   /// One column for all, because most breakers are never held, and each column takes time in every write.
   mutating func holds(
-    _ name: StaticString, _ record: inout BreakerRecord, takenIn: inout Int64
+    _ name: StaticString, _ record: inout BreakerRecord, takenIn: inout Counted
   ) {
     // A hold has a number. Field by field, because a comparison of whole records copies them.
-    let wasEverHeld =
+    let numbers =
       record.holds.number | record.holds.least | record.holds.unnamed | record.totals.holds
-      | record.totals.held | takenIn != 0
+      | record.totals.held | record.totals.ramping | takenIn.held | takenIn.ramping
+    let wasEverHeld = numbers != 0 || record.rampUntil != nil
     let packed = wasEverHeld ? Blobs.pack(StoredHolds(of: record, takenIn: takenIn)) : nil
     blob(
       name, pack: { packed },

@@ -118,7 +118,14 @@ extension BreakerDraft {
 
   /// Ends a hold by hand; returns false if there was none.
   package mutating func endHold(reason: String?) -> Bool {
-    apply { record, now in record.holdEnded(reason: reason, at: now) }
+    let policy = breaker.policy
+    return apply { record, now in record.holdEnded(reason: reason, at: now, policy: policy) }
+  }
+
+  /// Closes the breaker and clears its counters.
+  package mutating func reset(reason: String?) {
+    let policy = breaker.policy
+    apply { record, now in record.reset(reason: reason, at: now, policy: policy) }
   }
 
   /// Gives a probe more time; returns false if it no longer holds its lease.

@@ -20,6 +20,12 @@ package struct StoredBreaker: Sendable, Hashable {
     unsafeMutableAddress { unsafe shared.ownAddress() }
   }
 
+  /// When the ramp ends that bounds calls, even if it is over by now; nil if there is none.
+  package var ramp: Instant? {
+    record.state == .closed && record.holds.hold == nil && record.mode.mode != .forcedClosed
+      && policy.rampUp != nil ? record.rampUntil : nil
+  }
+
   /// The policy in force, with the words that it comes from.
   package var agreed = AgreedPolicy.unsaid
 

@@ -35,6 +35,9 @@ public import Synchronization
   /// Unchecked for the same reason as `counters`.
   private nonisolated(unsafe) let limitInForce = unsafe Atomic<UnsafeRawPointer?>(nil)
 
+  /// When the ramp ends that the breaker is in; 0 if it is in none.
+  private let rampUntil = Atomic<Int64>(0)
+
   /// The revision at which the limit was read last.
   private let limitRevision = Atomic<Int64>(0)
 
@@ -166,7 +169,7 @@ extension Cell {
     slowAfter.store(known.policy.slowAfter?.inNanoseconds ?? .max, ordering: .relaxed)
     markedUntil.store(0, ordering: .relaxed)
     unsafe counters.store(known.counters?.address ?? ownAddress, ordering: .releasing)
-    show(known.limit.map(kept), at: known.breaker.revision)
+    show(known.limit.map(kept), known.breaker.ramp, at: known.breaker.revision)
     bits.store(known.word.bits, ordering: .releasing)
   }
 
@@ -213,7 +216,9 @@ extension Cell {
   ) -> Result? {
     // The revision first: an earlier one with a later limit does no harm.
     let revision = limitRevision.load(ordering: .acquiring)
-    return withLimitInForce { body($0, $0.terms(at: revision)) }
+    let rampUntil = rampUntil.load(ordering: .relaxed)
+    let ramp = rampUntil == 0 ? nil : Instant(nanoseconds: rampUntil)
+    return withLimitInForce { body($0, $0.terms(at: revision, rampUntil: ramp)) }
   }
 
   @inline(__always) private func withLimitInForce<Result>(
@@ -257,11 +262,12 @@ extension Cell {
     return limit
   }
 
-  private func show(_ limit: CellLimit?, at revision: Int64) {
+  private func show(_ limit: CellLimit?, _ ramp: Instant?, at revision: Int64) {
     let address = unsafe limit.map {
       unsafe UnsafeRawPointer(Unmanaged.passUnretained($0).toOpaque())
     }
     unsafe limitInForce.store(address, ordering: .releasing)
+    rampUntil.store(ramp?.nanoseconds ?? 0, ordering: .relaxed)
     limitRevision.store(revision, ordering: .releasing)
   }
 }

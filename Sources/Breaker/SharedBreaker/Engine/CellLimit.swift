@@ -13,22 +13,33 @@ internal import BreakerStore
 
   /// How long a call waits for its turn, in nanoseconds; nil if it does not wait.
   let patience: Int64?
+
+  /// Whether the policy limits how many calls may be under way; otherwise only a hold and a ramp do.
+  let isLimiting: Bool
   private let terms: SlotTerms
 
-  /// The limit of a policy; nil if it has none.
-  init?(_ policy: BreakerPolicy, _ slots: SlotBlock?) {
-    guard let limit = policy.limit, let slots else { return nil }
+  /// The limit of a breaker; nil if it has none.
+  init?(_ breaker: StoredBreaker, _ slots: @autoclosure () -> SlotBlock?) {
+    guard Self.takesRoom(breaker), let slots = slots() else { return nil }
+    let policy = breaker.policy
     self.slots = slots
     unsafe block = .passUnretained(slots)
-    self.limit = limit
+    limit = policy.room
+    isLimiting = policy.limit != nil
     places = policy.placesToWait
     patience = policy.queueTimeout.map { $0.inNanoseconds }
     terms = SlotTerms(limit, places: places, revision: .min)
   }
 
+  /// Whether calls of a breaker take room: those under a limit, those of a ramp, and after a hold the one that goes
+  /// first, so that the calls inside of it are known.
+  static func takesRoom(_ breaker: StoredBreaker) -> Bool {
+    breaker.policy.limit != nil || breaker.record.holds.hold != nil || breaker.ramp != nil
+  }
+
   func isSame(as other: CellLimit) -> Bool {
-    slots === other.slots && limit == other.limit && places == other.places
-      && patience == other.patience
+    slots === other.slots && limit == other.limit && isLimiting == other.isLimiting
+      && places == other.places && patience == other.patience
   }
 
   /// Takes a free slot for an ordinary call of one unit; nil if that takes more than looking.
@@ -53,9 +64,11 @@ internal import BreakerStore
     unsafe block._withUnsafeGuaranteedRef { $0.end(held) }
   }
 
-  @inline(__always) func terms(at revision: Int64) -> SlotTerms {
+  /// The terms of the limit at a revision of the breaker, which is in a ramp until an instant.
+  @inline(__always) func terms(at revision: Int64, rampUntil: Instant?) -> SlotTerms {
     var terms = terms
     terms.revision = revision
+    terms.rampUntil = rampUntil
     return terms
   }
 }

@@ -237,10 +237,10 @@ extension Engine {
     if word.has(CellWord.permits | CellWord.permitsWithinLimit), !request.isNamed {
       return .permitted(Ticket(word))
     }
-    return try known(cell, mayWait: mayWait).flatMap { assess($0, of: cell) }
+    return try known(cell, mayWait: mayWait).flatMap { assess($0, of: cell, request) }
   }
 
-  private func assess(_ known: Known, of cell: Cell) -> Decision<Ticket>? {
+  private func assess(_ known: Known, of cell: Cell, _ request: Request) -> Decision<Ticket>? {
     // The first call of a breaker creates it, so that other processes can find it.
     guard known.exists else { return nil }
     switch assess(known) {
@@ -248,11 +248,26 @@ extension Engine {
       if grant.wouldReject { cell.count(.oneWouldReject) }
       return .permitted(Ticket(grant, of: known.breaker, from: .store))
     case .rejected(let rejection):
+      if let ticket = ticketInsideOfFirst(rejection, known, of: cell, request) {
+        return .permitted(ticket)
+      }
       cell.countRejection(isHeld: rejection.cause == .held)
       return .rejected(rejection)
     case .undecided:
       return nil
     }
+  }
+
+  /// The ticket of a call inside of the one that goes first after a hold, with which it goes; nil if it is no such call.
+  private func ticketInsideOfFirst(
+    _ rejection: Rejection, _ known: Known, of cell: Cell, _ request: Request
+  ) -> Ticket? {
+    guard rejection.cause == .held, known.holdLeft(at: clock.instant) == 0,
+      let slots = known.limit?.slots
+    else { return nil }
+    if case .nothing = CallNesting.surroundings(on: slots, besides: request.outers) { return nil }
+    let grant = PermitGrant(kind: .normal, generation: known.breaker.record.generation)
+    return Ticket(grant, of: known.breaker, from: .store)
   }
 
   /// The answer of the core to a call now.
@@ -329,6 +344,7 @@ extension Counted {
   static var oneRejection: Counted { one(\.rejections) }
   static var oneWouldReject: Counted { one(\.wouldReject) }
   static var oneBusy: Counted { one(\.busy) }
+  static var oneRamping: Counted { one(\.ramping) }
 
   private static func one(_ count: WritableKeyPath<Counted, Int64>) -> Counted {
     var counted = Counted()

@@ -11,15 +11,15 @@ extension Engine {
   ///
   /// As long as there is no place that processes share, this one keeps to the limit alone.
   func limit(of breaker: StoredBreaker) -> CellLimit? {
-    guard breaker.policy.limit != nil, breaker.id > 0 else { return nil }
-    let slots =
-      storage.slots(ofBreaker: breaker.id) ?? local.slots(ofBreakerNamed: breaker.name)
-    return CellLimit(breaker.policy, slots)
+    guard breaker.id > 0 else { return nil }
+    return CellLimit(
+      breaker,
+      storage.slots(ofBreaker: breaker.id) ?? local.slots(ofBreakerNamed: breaker.name))
   }
 
   /// The calls under way on those of some breakers that have a limit, as far as that is known.
   func slots(of breakers: [StoredBreaker]) -> [Int64: SlotState] {
-    let limited = breakers.filter { $0.policy.limit != nil }
+    let limited = breakers.filter { CellLimit.takesRoom($0) }
     return limited.isEmpty ? [:] : storage.slotStates(ofBreakers: limited.map(\.id))
   }
 
@@ -30,7 +30,7 @@ extension Engine {
       let row = look { $0.knowledge[cell].row }
       return row.flatMap { storage.slotStates(ofBreakers: [$0])[$0] }
     }
-    guard let breaker = local.find(cell.name), breaker.policy.limit != nil else { return nil }
+    guard let breaker = local.find(cell.name), CellLimit.takesRoom(breaker) else { return nil }
     return local.slotState(ofBreakerNamed: cell.name)
   }
 
@@ -81,12 +81,17 @@ extension Engine {
 
   /// The limit that a permitted call is under; nil if it is under none.
   func limit(over ticket: Ticket, of cell: Cell) -> LimitInForce? {
-    let known = cell.limit.map { LimitInForce(limit: $0.limit, terms: $0.terms) }
+    let known = limitNow(of: cell)
+    let limit: LimitInForce?
     switch ticket.source {
     // The page of the slots needs no store, so this process goes on sharing what it knows of.
-    case .store, .none: return known
-    case .local: return known ?? localLimit(of: cell)
+    case .store, .none: limit = known
+    case .local: limit = known ?? localLimit(of: cell)
     }
+    guard let limit else { return nil }
+    let takesRoom =
+      limit.limit.isLimiting || limit.terms.rampUntil != nil || ticket.kind == .probe
+    return takesRoom ? limit : nil
   }
 
   /// Whether calls are under a limit, as far as this process knows.
@@ -97,16 +102,26 @@ extension Engine {
   /// The limit of the breaker that stands in for a shared one.
   private func localLimit(of cell: Cell) -> LimitInForce? {
     guard let breaker = local.find(cell.name),
-      let made = CellLimit(breaker.policy, local.slots(ofBreakerNamed: cell.name))
+      let made = CellLimit(breaker, local.slots(ofBreakerNamed: cell.name))
     else { return nil }
     let limit = update { $0.knowledge.kept(made, by: cell) }
-    return LimitInForce(limit: limit, terms: limit.terms(at: breaker.revision))
+    return LimitInForce(limit: limit, of: breaker)
   }
 
   /// A limit, and the terms that a call knows.
   struct LimitInForce {
     var limit: CellLimit
     var terms: SlotTerms
+
+    init(limit: CellLimit, terms: SlotTerms) {
+      self.limit = limit
+      self.terms = terms
+    }
+
+    init(limit: CellLimit, of breaker: StoredBreaker) {
+      self.limit = limit
+      terms = limit.terms(at: breaker.revision, rampUntil: breaker.ramp)
+    }
   }
 }
 
@@ -159,7 +174,8 @@ extension Engine {
   /// Zero if a hold is over and no call has gone first yet: only the first in the queue may.
   func overFor(_ cell: Cell) -> Int64? {
     guard let known = look({ $0.knowledge[cell].known }), known.exists,
-      known.breaker.record.state == .closed, case .undecided = assess(known)
+      known.breaker.record.state == .closed, known.breaker.record.holds.hold != nil,
+      case .undecided = assess(known)
     else { return nil }
     return 0
   }
@@ -208,12 +224,38 @@ extension Engine {
     }
   }
 
+  /// When the ramp ends that keeps the first in the queue from beginning, on the monotonic clock, or when to ask again;
+  /// nil if the breaker is in none.
+  ///
+  /// If its time is over, this ends it: all callers may wait in the queue, so that no other one comes who would.
+  func rampUntil(_ cell: Cell) -> Int64? {
+    guard isAvailable, !isAlone(cell), readChanges(of: cell) else {
+      return SlotWait.end(ofAtMost: Self.pauseOfReaders)
+    }
+    guard let end = lastKnown(cell).breaker.ramp else { return nil }
+    let left = end.since(clock.instant)
+    if left > 0 { return waitOnMonotonicClock(left) }
+    do throws(StoreError) {
+      try waiting(.brief) { () throws(StoreError) in
+        // Every step begins with what time alone does to a record.
+        _ = try step(cell, orCreate: false) { _ in }
+      }
+    } catch {
+      failed(error, of: cell)
+    }
+    return SlotWait.end(ofAtMost: Self.pauseOfOtherClock)
+  }
+
+  /// Another clock may be set forward at any time, and wakes no thread then.
+  private func waitOnMonotonicClock(_ wait: Int64) -> Int64 {
+    SlotWait.end(ofAtMost: isSystemClock ? wait : min(wait, Self.pauseOfOtherClock))
+  }
+
   private func heldUntil(_ rejection: Rejection) -> Int64? {
     guard rejection.cause == .held, let wait = rejection.retryAfter?.inNanoseconds else {
       return nil
     }
-    // Another clock may be set forward at any time, and wakes no thread then.
-    return SlotWait.end(ofAtMost: isSystemClock ? wait : min(wait, Self.pauseOfOtherClock))
+    return waitOnMonotonicClock(wait)
   }
 
   /// Reads what other processes have changed, unless it is known; false if that takes long, or fails.
@@ -255,7 +297,7 @@ extension Engine {
       let found = try waiting { () throws(StoreError) in try storage.find(cell.name) }
       guard let found, let limit = limit(of: found) else { return nil }
       let kept = update { $0.knowledge.kept(limit, by: cell) }
-      let now = LimitInForce(limit: kept, terms: kept.terms(at: found.revision))
+      let now = LimitInForce(limit: kept, of: found)
       if isLast || now.terms.revision <= known.terms.revision { kept.slots.impose(now.terms) }
       return now
     } catch {
@@ -387,7 +429,7 @@ extension Engine {
         slots.wakeFirst()
       }
     }
-    if let now, now.limit !== limit { now.limit.slots.adopt(now.terms) }
+    if let now { now.limit.slots.adopt(now.terms) }
   }
 
   /// Looks after the slots and their owners, once a second.
@@ -424,8 +466,12 @@ extension Engine {
     storage.lookAfterSlots()
     for cell in limited {
       let limit = cell.limit?.limit
-      let row = look { $0.knowledge[cell].row }
-      guard let row, storage.slots(ofBreaker: row) !== limit?.slots else { continue }
+      let (row, isLimiting) = look {
+        ($0.knowledge[cell].row, $0.knowledge[cell].agreed?.policy.limit != nil)
+      }
+      // Calls that are neither limited, held nor in a ramp take no room.
+      guard let row, limit != nil || isLimiting, storage.slots(ofBreaker: row) !== limit?.slots
+      else { continue }
       update { $0.knowledge.forget(cell) }
       // If the file is a copy, it has calls that no process will end.
       limit?.slots.wakeAll()

@@ -28,6 +28,26 @@ extension Engine {
   /// - Returns: The verdict on the report. It is nil, and nothing has changed, if the report takes
   ///   reading or writing the store and the caller must not wait or its wait was ended early.
   func accept(_ report: Report, of cell: Cell, mayWait: Bool) -> ReportVerdict? {
+    let verdict = acceptOutcome(report, of: cell, mayWait: mayWait)
+    if verdict == .counted, report.outcome == .success {
+      letRampGrow(after: report.ticket, of: cell)
+    }
+    return verdict
+  }
+
+  /// Lets more calls begin in a ramp, after one has succeeded.
+  private func letRampGrow(after ticket: Ticket, of cell: Cell) {
+    guard let inForce = limit(over: ticket, of: cell), inForce.terms.rampUntil != nil else {
+      return
+    }
+    let slots = inForce.limit.slots
+    // It may have begun with this success.
+    if slots.adopt(inForce.terms) {
+      slots.noteSuccess(ofUnits: ticket.held.map { slots.units(of: $0) } ?? 1)
+    }
+  }
+
+  private func acceptOutcome(_ report: Report, of cell: Cell, mayWait: Bool) -> ReportVerdict? {
     // The parent of a fork reports its own calls, and a process that has ended reports nothing.
     guard report.ticket.isOwn, options.processes.ending() == nil else { return .refused }
     switch report.ticket.source {

@@ -316,7 +316,9 @@ extension Engine {
     let states = storage.slotStates(ofBreakers: breakers.map(\.id))
     for breaker in breakers where states[breaker.id]?.waiters.isEmpty == false {
       let known = read(breaker)
-      if let limit = known.limit { limit.slots.adopt(limit.terms(at: breaker.revision)) }
+      if let limit = known.limit {
+        limit.slots.adopt(LimitInForce(limit: limit, of: breaker).terms)
+      }
       let slots = storage.slots(ofBreaker: breaker.id)
       if known.letsCallersWait { slots?.wakeFirst() } else { slots?.wakeAll() }
     }

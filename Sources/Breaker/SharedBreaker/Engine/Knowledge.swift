@@ -68,7 +68,7 @@ extension Knowledge {
       known.word.has(CellWord.countsOnly) && known.breaker.record.mode.mode == .automatic
     self[cell].takeOver(known, keeping: keeping || !isPlain)
     cell.show(known)
-    guard known.policy.limit != nil, !self[cell].isListed else { return }
+    guard known.limit != nil, !self[cell].isListed else { return }
     self[cell].isListed = true
     limited.append(cell)
   }
@@ -240,7 +240,8 @@ final class Known: Sendable {
   /// Whether callers wait for room: the breaker permits calls if there is room, and its mode does not only
   /// observe.
   var letsCallersWait: Bool {
-    word.has(CellWord.permitsWithinLimit) && breaker.record.mode.mode != .observe
+    (word.has(CellWord.permitsWithinLimit) || breaker.ramp != nil)
+      && breaker.record.mode.mode != .observe
   }
 
   /// The word of the breaker for healthy calls.
@@ -256,7 +257,7 @@ final class Known: Sendable {
     }
     let permits =
       breaker.record.state == .closed && breaker.record.mode.mode.isJudging
-      && breaker.record.holds.hold?.until == nil
+      && breaker.record.holds.hold?.until == nil && breaker.record.rampUntil == nil
       && breaker.record.generation <= CellWord.latestGeneration
       && CellWord.knowsThisFork
     let hasWindow = !CallWindow.none.fits(policy)

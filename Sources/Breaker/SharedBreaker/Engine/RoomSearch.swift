@@ -92,12 +92,13 @@ struct RoomSearch: ~Copyable {
         engine.lookAfterSlotsWhileWaiting()
         guard engine.areInUse(limit.slots, by: cell) else { return false }
         // A process that was killed may have changed the limit, and told no other one.
-        if let now = cell.limit, now.limit !== limit { limit.slots.adopt(now.terms) }
+        if let now = cell.limit { limit.slots.adopt(now.terms) }
         // If a wait for the store was ended early meanwhile, this one goes on.
         Patience.forgetInterruption()
         return true
       }, isHeld: isHeld,
       heldUntil: { isOfStore ? engine.heldUntil(cell, for: request, permission) : nil },
+      rampUntil: { engine.rampUntil(cell) },
       foundNoRoom: { permission.take().map { engine.giveUp($0, of: cell) } }, as: standing,
       asleep: request.asleep)
   }
@@ -313,6 +314,14 @@ struct RoomSearch: ~Copyable {
       return .permitted(handedOut())
     }
     giveUp()
+    let end = record.rampEnd(at: engine.clock.instant)
+    if let end, inForce.limit.slots.isOnlyRamp(inTheWayOf: request.claim) {
+      cell.count(.oneRamping)
+      return .rejected(
+        Rejection(
+          state: record.state, mode: record.mode.mode,
+          retryAfter: .nanoseconds(end.since(engine.clock.instant)), cause: .ramping))
+    }
     cell.count(.oneBusy)
     return .rejected(
       Rejection(state: record.state, mode: record.mode.mode, retryAfter: nil, cause: .busy))

@@ -45,6 +45,8 @@ extension PolicyKey {
     case .holdFor:
       "hold calls for D if the resource asks for it without naming a time, three times in a row (1s)"
     case .holdMax: "never hold calls for longer than D because of an answer (1d)"
+    case .rampUp:
+      "for D after a close or a hold, permit only as many calls at once as have succeeded since, and one"
     case .probes: "permit N probes at a time on the whole host (1)"
     case .successesToClose: "close after N successful probes (1)"
     case .probeTimeout: "a probe fails if it takes longer than D (30s)"
@@ -54,8 +56,8 @@ extension PolicyKey {
     case .fleetSpread: "become due within D when a probe succeeds on another host"
     case .maxConcurrent: "permit calls only while at most N units are under way on the host"
     case .reserve: "keep N of these units from background calls"
-    case .queue: "let N callers wait for room (1024 with queue-timeout)"
-    case .queueTimeout: "let a caller wait for room for at most D"
+    case .queue: "let N callers wait for their turn (1024 with queue-timeout)"
+    case .queueTimeout: "let a caller wait for at most D: for room, the end of a hold, or in a ramp"
     case .lostCalls: "what calls are whose process ended: failure or ignored (ignored)"
     @unknown default: "a word that this cbctl does not know"
     }

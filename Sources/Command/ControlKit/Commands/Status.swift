@@ -127,7 +127,7 @@ enum FlappingLine {
 enum SummaryLine {
   /// The state or mode of a breaker as one word, the worst first.
   private enum Standing: Int, CaseIterable {
-    case forcedOpen, open, halfOpen, held, due, flapping, forcedClosed, observe, closed
+    case forcedOpen, open, halfOpen, held, ramping, due, flapping, forcedClosed, observe, closed
 
     init(_ snapshot: BreakerSnapshot) {
       self =
@@ -138,6 +138,7 @@ enum SummaryLine {
         case (.automatic, .open): snapshot.isProbeDue ? .due : .open
         case (.automatic, .halfOpen): .halfOpen
         case _ where snapshot.rejection?.cause == .held: .held
+        case _ where snapshot.ramp != nil: .ramping
         default: snapshot.isFlapping ? .flapping : .closed
         }
     }
@@ -148,6 +149,7 @@ enum SummaryLine {
       case .open: BreakerState.open.wireName
       case .halfOpen: BreakerState.halfOpen.wireName
       case .held: RejectionCause.held.rawValue
+      case .ramping: RejectionCause.ramping.rawValue
       case .due: "due"
       case .flapping: FlappingWords.mark
       case .forcedClosed: BreakerMode.forcedClosed.wireName
@@ -159,7 +161,7 @@ enum SummaryLine {
     var color: Color {
       switch self {
       case .forcedOpen, .open: .red
-      case .halfOpen, .held, .due, .flapping, .forcedClosed, .observe: .yellow
+      case .halfOpen, .held, .ramping, .due, .flapping, .forcedClosed, .observe: .yellow
       case .closed: .green
       }
     }

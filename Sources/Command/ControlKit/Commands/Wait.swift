@@ -24,7 +24,7 @@ extension CommandSpec {
     let snapshot = try context.snapshot(of: parsed.text("NAME") ?? "")
     let isFree = AwaitedState.free.holds(for: snapshot)
     if context.global.isJSON {
-      let cause = snapshot.rejection?.cause ?? .busy
+      let cause = snapshot.rejection?.cause ?? (snapshot.ramp == nil ? .busy : .ramping)
       context.print(
         .object([
           .init("permitted", .bool(isFree)),

@@ -187,9 +187,9 @@ private struct PageOverview {
     return "\(PageTimeline(timeline: timeline, subject: spanWords).html)\(axisBelow)"
   }
 
-  /// Whether a breaker of the page has a limit, so that the tables show how much is under way.
+  /// Whether calls of a breaker of the page take room, so that the tables show how much is under way.
   private var hasLimits: Bool {
-    page.breakers.contains { $0.snapshot.policy.maxConcurrent != nil }
+    page.breakers.contains { LimitWords.isShown($0.snapshot) }
   }
 
   /// The times below one strip, on a narrow screen, where the table has no head.

@@ -80,6 +80,9 @@ struct PageState {
       guard hold.endsIn > .zero else { return "until the first call has ended\(reason)" }
       return "until \(PageTime.brief(now.later(by: hold.endsIn), at: now))\(reason)"
     }
+    if let ramp = snapshot.ramp {
+      return "ramping up until \(PageTime.brief(now.later(by: ramp.endsIn), at: now))"
+    }
     return snapshot.retryAfter.map { "retry from \(PageTime.brief(now.later(by: $0), at: now))" }
   }
 

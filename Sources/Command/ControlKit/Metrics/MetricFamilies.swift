@@ -178,6 +178,18 @@ enum BreakerMetrics {
     ) { breaker in
       breaker.isOrWasHeld ? [Sample(breaker.totals.held, ["name": breaker.name])] : []
     },
+    .init(
+      .gauge, "ramp_seconds", "How much longer few calls go at once, after a close or a hold."
+    ) { breaker in
+      guard breaker.policy.rampUp != nil else { return [] }
+      return [Sample(breaker.ramp?.endsIn ?? .zero, ["name": breaker.name])]
+    },
+    .init(
+      .counter, "ramping_rejections_total", "Calls that a ramp turned away."
+    ) { breaker in
+      guard breaker.policy.rampUp != nil || breaker.totals.ramping > 0 else { return [] }
+      return [Sample(breaker.totals.ramping, ["name": breaker.name])]
+    },
   ]
 
   /// Of breakers with a limit; those without one have no samples of these.

@@ -26,7 +26,11 @@ enum StateLine {
     }
     if let hold = HoldWords.standing(snapshot) { parts.append(hold) }
     if snapshot.isFlapping { parts.append(FlappingWords.mark) }
-    if let obstacle = LimitWords.obstacle(snapshot) { parts.append(obstacle) }
+    if let obstacle = LimitWords.obstacle(snapshot) {
+      parts.append(obstacle)
+    } else if let left = LimitWords.ramp(snapshot, SpokenDuration.format) {
+      parts.append("ramping up for another \(left)")
+    }
     return parts.joined(separator: ", ")
   }
 

@@ -6,17 +6,34 @@ enum LimitWords {
   /// Stands for an unknown number.
   static let unknown = "?"
 
-  /// The units under way and the limit, as in `3/4`; nil without a limit.
+  /// Whether there is something to tell about the room of calls.
+  static func isShown(_ snapshot: BreakerSnapshot) -> Bool {
+    snapshot.policy.maxConcurrent != nil || snapshot.limit != nil
+  }
+
+  /// The units under way and how many may be, as in `3/4`; nil if any number may.
   static func busy(_ snapshot: BreakerSnapshot) -> String? {
-    snapshot.policy.maxConcurrent.map { most in
+    most(snapshot).map { most in
       "\(snapshot.limit.map { String($0.unitsInUse) } ?? unknown)/\(most)"
     }
   }
 
-  /// How many callers wait; nil without a limit.
+  /// How many units may be under way, also because of a ramp; nil if any number may.
+  private static func most(_ snapshot: BreakerSnapshot) -> Int? {
+    let most = snapshot.policy.maxConcurrent
+    guard let ramp = snapshot.ramp?.unitsPermitted else { return most }
+    return min(ramp, most ?? ramp)
+  }
+
+  /// How many callers wait; nil if none can.
   static func queue(_ snapshot: BreakerSnapshot) -> String? {
-    guard snapshot.policy.maxConcurrent != nil else { return nil }
-    return snapshot.limit.map { String($0.waiting) } ?? unknown
+    if let limit = snapshot.limit { return String(limit.waiting) }
+    return snapshot.policy.maxConcurrent == nil ? nil : unknown
+  }
+
+  /// The time that is left of a ramp, for a column; nil if there is none.
+  static func ramp(_ snapshot: BreakerSnapshot, _ words: (Duration) -> String) -> String? {
+    snapshot.ramp.map { words($0.endsIn) }
   }
 
   /// Why a call may have to wait now, for room or for the end of a hold; nil if it need not, or if that is unknown.
@@ -33,7 +50,8 @@ enum LimitWords {
     guard snapshot.permits, snapshot.hasRoom == false, let busy = busy(snapshot),
       let limit = snapshot.limit
     else { return nil }
-    return "no room: \(busy) units under way" + waiting(limit)
+    let ramp = snapshot.ramp.map { " in a ramp that ends in \(SpokenDuration.format($0.endsIn))" }
+    return "no room: \(busy) units under way\(ramp ?? "")" + waiting(limit)
   }
 
   fileprivate static func waiting(_ limit: LimitSnapshot) -> String {
@@ -55,9 +73,10 @@ struct LimitDetails {
 
   /// The limit and how it is used, in facts of one line each; none without a limit.
   var facts: [(label: String, text: String)] {
-    guard let most = snapshot.policy.maxConcurrent else { return [] }
+    var facts = rampFacts
+    guard let most = snapshot.policy.maxConcurrent else { return facts }
     guard let limit = snapshot.limit else {
-      return [
+      return facts + [
         (
           "limit",
           "\(units(most)); how many are under way is not known: no call has been made since the host"
@@ -66,9 +85,8 @@ struct LimitDetails {
         )
       ]
     }
-    var facts = [
-      ("limit", "\(limit.unitsInUse) of \(units(most)) under way" + LimitWords.waiting(limit))
-    ]
+    facts.append(
+      ("limit", "\(limit.unitsInUse) of \(units(most)) under way" + LimitWords.waiting(limit)))
     let waits = limit.waits
     guard waits.count > 0 || waits.abandoned > 0 else { return facts }
     var words: [String] = []
@@ -79,6 +97,12 @@ struct LimitDetails {
     if waits.abandoned > 0 { words.append("\(waits.abandoned) left without it") }
     facts.append(("waits", words.joined(separator: "; ")))
     return facts
+  }
+
+  private var rampFacts: [(label: String, text: String)] {
+    guard let ramp = snapshot.ramp else { return [] }
+    let most = ramp.unitsPermitted.map { "at most \(units($0)) under way" } ?? "few units under way"
+    return [("ramp", "\(most), until it ends in \(SpokenDuration.format(ramp.endsIn))")]
   }
 
   /// The calls under way, the oldest first.

@@ -53,6 +53,9 @@ struct StatusTable {
       Column("HELD", right: true) {
         .init(HoldWords.left($0) { SpokenDuration.word($0) } ?? "-")
       },
+      Column("RAMP", right: true) {
+        .init(LimitWords.ramp($0) { SpokenDuration.word($0) } ?? "-")
+      },
     ]
   }
 
@@ -83,7 +86,13 @@ struct StatusTable {
           .init(HoldWords.left($0, SpokenDuration.format) ?? "-", .yellow)
         })
     }
-    if shown.contains(where: { $0.policy.maxConcurrent != nil }) {
+    if shown.contains(where: { $0.ramp != nil }) {
+      columns.append(
+        Column("RAMP", right: true, rank: 11) {
+          .init(LimitWords.ramp($0, SpokenDuration.format) ?? "-", .yellow)
+        })
+    }
+    if shown.contains(where: LimitWords.isShown) {
       columns += [
         Column("BUSY", right: true, rank: 10) {
           .init(LimitWords.busy($0) ?? "-", $0.hasRoom == false ? .yellow : nil)

@@ -1,9 +1,9 @@
-import SharedBreaker
 import SharedBreakerTesting
 import TestSupport
 import Testing
 
 @testable import BreakerStore
+@testable import SharedBreaker
 
 /// Callers that wait for the end of a hold: threads, and tasks without one.
 @Suite(.timeLimit(.minutes(60))) struct HeldQueueTests {
@@ -210,6 +210,34 @@ import Testing
       }
       #expect(error?.rejection?.cause == .held)
     }
+  }
+
+  @Test(arguments: [nil, 1])
+  func `a call inside of the one that goes first goes with it`(limit: Int?) async throws {
+    let breaker = try host.limited(BreakerPolicy(maxConcurrent: limit))
+    let other = try host.process().store().breaker("gpu")
+    try breaker.hold(for: .seconds(60))
+    host.clock.advance(by: .seconds(60))
+    try await breaker.run { () async throws in
+      #expect(throws: BreakerError.self) { try other.run {} }
+      let inner = { () throws in try breaker.run {} }
+      try inner()
+      #expect(breaker.snapshot().hold == nil)
+    }
+  }
+
+  @Test func `callers wait for the end of a hold without max-concurrent too`() async throws {
+    let breaker = try host.limited(BreakerPolicy(queueTimeout: .seconds(3_600)))
+    try breaker.hold(for: .seconds(60))
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<50 { group.addTask { try await breaker.run { () async throws in } } }
+      await waiting(50, breaker)
+      host.clock.advance(by: .seconds(60))
+      try await group.waitForAll()
+    }
+    let snapshot = breaker.snapshot()
+    #expect(snapshot.totals.held == 0 && snapshot.limit == nil && snapshot.hasRoom == true)
+    #expect(breaker.enterHealthy().isPermitted)
   }
 
   @Test func `a caller whose queue has no place for it is told of the hold`() async throws {
