@@ -13,6 +13,9 @@ import Testing
       case "!will": referee.limitWillChange(to: Int(words[1]) ?? 0, at: now)
       case "!has": referee.limitHasChanged(at: now)
       case "!lost": referee.pageIsLost(at: now)
+      case "!hold":
+        referee.willBeHeld()
+        referee.isHeld(from: now, for: Int64(words[1]) ?? 0, since: now)
       case "!closed": referee.hangUp(String(words[1]), isOwner: true)
       default: referee.hear(String(line).replacing("NOW", with: "\(now)"), at: now)
       }
@@ -43,6 +46,51 @@ import Testing
     #expect(referee.violations.isEmpty)
     #expect(referee.begun == 4)
     #expect(referee.open == 3)
+  }
+
+  @Test func `a call that begins while calls are held is found, unless it was decided before`() {
+    let early = "want 1.1 1 ordinary NOW\n!hold 9\nhold 1.1\n"
+    #expect(Self.kinds(early) == [])
+    let late = "want 2.1 1 ordinary NOW\n"
+    #expect(Self.kinds(early + late + "hold 2.1") == [.inHold])
+    #expect(Self.kinds(early + late + String(repeating: "left 1.1\n", count: 7) + "hold 2.1") == [])
+  }
+
+  /// Three calls that wait for the end of a hold of eight nanoseconds, and the first of them.
+  private static let first = """
+    !hold 8
+    want 1.1 1 ordinary NOW
+    want 2.1 1 ordinary NOW
+    want 3.1 2 ordinary NOW
+    ended 9.1 busy
+    ended 9.1 busy
+    ended 9.1 busy
+    ended 9.1 busy
+    hold 1.1
+
+    """
+
+  @Test func `two calls that go first are found, but not after the first one has died or hangs`() {
+    #expect(Self.kinds(Self.first + "hold 2.1") == [.inHold, .inRamp])
+    #expect(Self.kinds(Self.first + "gone 1\nhold 2.1") == [])
+    let hung = Self.first + String(repeating: "ended 9.1 busy\n", count: 8)
+    // It still has its room.
+    #expect(Self.kinds(hung + "hold 2.1") == [.inRamp])
+  }
+
+  @Test func `a call that may have waited since before the hold may have gone first`() {
+    let older = "want 4.1 1 ordinary NOW\n" + Self.first + "hold 4.1\nhold 2.1"
+    #expect(Self.kinds(older) == [.inRamp])
+  }
+
+  @Test func `more units in a ramp than have succeeded, and one, are found`() {
+    let left = Self.first + "left 1.1\nended 1.1 ran\n"
+    #expect(Self.kinds(left + "hold 2.1\nwant 4.1 1 ordinary NOW\nhold 4.1") == [])
+    #expect(Self.kinds(left + "hold 2.1\nhold 3.1") == [.inRamp])
+    #expect(Self.kinds(left + "hold 3.1") == [])
+    let next = left + "hold 3.1\nleft 3.1\nended 3.1 ran\n"
+    let two = "want 5.1 2 ordinary NOW\nhold 5.1\nwant 6.1 1 ordinary NOW\nhold 6.1\nhold 2.1\n"
+    #expect(Self.kinds(next + two) == [])
   }
 
   @Test func `a unit too many is found`() {

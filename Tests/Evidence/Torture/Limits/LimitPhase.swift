@@ -42,7 +42,8 @@ final class LimitPhase {
     let policy = try BreakerPolicy(
       words: "max-concurrent=\(LimitPlan.limit) queue=\(plan.places)"
         + " queue-timeout=\(plan.patience) lost-calls=failure max-failures=1000000"
-        + (plan.reserved > 0 ? " reserve=\(plan.reserved)" : ""))
+        + (plan.reserved > 0 ? " reserve=\(plan.reserved)" : "")
+        + (plan.kind == .holds ? " ramp-up=\(LimitPlan.rampUp)ms" : ""))
     breaker = try own.breaker("api", policy: policy)
     // From now on there is a page.
     try breaker.run {}
@@ -118,6 +119,7 @@ extension LimitPhase {
     case .kill: try kill(number)
     case .stop: stop(number)
     case .losePage(let how): try losePage(how)
+    case .hold(let milliseconds): try hold(milliseconds)
     }
   }
 
@@ -128,22 +130,33 @@ extension LimitPhase {
     witness.withReferee { $0.limitHasChanged(at: Witness.now) }
   }
 
-  /// Changes the policy, and lets those go on meanwhile that were stopped while they held the store.
-  private func override(_ key: PolicyKey, _ value: String) throws {
-    let end = Witness.now + 600_000_000_000
-    while try !hasOverridden(key, value, isLast: Witness.now >= end) {
-      resume(before: Witness.now)
+  /// Holds all calls, as an answer 429 does.
+  private func hold(_ milliseconds: Int) throws {
+    tally.holds += 1
+    witness.withReferee { $0.willBeHeld() }
+    var start: Int64 = 0
+    try written {
+      start = Witness.now
+      try breaker.hold(for: .milliseconds(milliseconds))
     }
+    let length = Int64(milliseconds) * 1_000_000
+    witness.withReferee { $0.isHeld(from: start, for: length, since: Witness.now) }
   }
 
-  /// Changes the policy once; false if the store is held, and this is not the last attempt.
-  private func hasOverridden(_ key: PolicyKey, _ value: String, isLast: Bool) throws -> Bool {
-    do {
-      try breaker.overridePolicy(set: [key: value])
-      return true
-    } catch {
-      guard case .store(let trouble) = error, trouble.kind == .busy, !isLast else { throw error }
-      return false
+  /// Changes the policy.
+  private func override(_ key: PolicyKey, _ value: String) throws {
+    try written { try breaker.overridePolicy(set: [key: value]) }
+  }
+
+  /// Writes to the store, and lets those go on meanwhile that were stopped while they held it.
+  private func written(_ body: () throws -> Void) throws {
+    let end = Witness.now + 600_000_000_000
+    while true {
+      do {
+        return try body()
+      } catch BreakerError.store(let trouble) where trouble.kind == .busy && Witness.now < end {
+        resume(before: Witness.now)
+      }
     }
   }
 
@@ -336,6 +349,7 @@ struct LimitTally {
   var stops = 0
   var changes = 0
   var pages = 0
+  var holds = 0
   var lost = 0
 
   /// How long it took until lost calls were recorded, in nanoseconds.
@@ -366,6 +380,7 @@ struct LimitTally {
     left.stops += right.stops
     left.changes += right.changes
     left.pages += right.pages
+    left.holds += right.holds
     left.lost += right.lost
     left.longestRecord = max(left.longestRecord, right.longestRecord)
     left.longestRest = max(left.longestRest, right.longestRest)
@@ -384,7 +399,7 @@ struct LimitTally {
       return "\(sorted[min(sorted.count - 1, sorted.count * share / 100)] / 1_000_000)"
     }
     return "processes \(processes), kills \(kills), stops \(stops), changes \(changes),"
-      + " pages lost \(pages), calls \(begun), turned away \(turnedAway), cancelled \(cancelled),"
+      + " pages lost \(pages), holds \(holds), calls \(begun), turned away \(turnedAway), cancelled \(cancelled),"
       + " lost calls \(lost), recorded within \(longestRecord / 1_000_000) ms, longest wait \(longestWait / 1_000_000) ms,"
       + " overtaken by \(mostOvertaken), room of the dead free \(sorted.count) times in"
       + " \(milliseconds(50)) ms (median), \(milliseconds(99)) ms (99 of 100),"

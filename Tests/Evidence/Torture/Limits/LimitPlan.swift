@@ -4,7 +4,7 @@ import TestSupport
 struct LimitPlan {
   /// The faults besides changes of the limit; a short run begins with the most telling kinds.
   enum Kind: String, CaseIterable {
-    case mixed, losses, pages, forks, programs, stops, closing, cancellations, kills, calm
+    case mixed, holds, losses, pages, forks, programs, stops, closing, cancellations, kills, calm
   }
 
   /// A fault.
@@ -12,6 +12,7 @@ struct LimitPlan {
     case change(limit: Int)
     case kill, stop
     case losePage(how: Int)
+    case hold(milliseconds: Int)
   }
 
   var kind: Kind
@@ -26,6 +27,10 @@ struct LimitPlan {
   static let limit = 4
   static let workers = 15
   static let commanders = 8
+
+  /// The longest hold, and the longer time in which few calls go at once after it, in milliseconds.
+  static let longestHold = 300
+  static let rampUp = 500
 
   init(seed: UInt64, number: Int) {
     var random = SeededRandom(seed: seed &+ UInt64(number) &* 0x9E37_79B9)
@@ -47,8 +52,8 @@ struct LimitPlan {
   var habits: [String] {
     switch kind {
     case .calm, .kills, .losses, .stops: ["nest"]
-    // In a new page, the room of an outer call is worth nothing.
-    case .pages: []
+    // In a new page, the room of an outer call is worth nothing, and calls inside of others are held as well.
+    case .pages, .holds: []
     case .cancellations: ["cancel", "nest"]
     case .forks: ["fork", "nest"]
     case .programs: ["exec", "nest"]
@@ -62,6 +67,9 @@ struct LimitPlan {
     switch kind {
     case .calm, .cancellations, .closing: return .change(limit: random.pick([3, 4, 4, 5]))
     case .stops: return random.number(0...1) == 0 ? .stop : .kill
+    case .holds where random.number(0...1) == 0:
+      return .hold(milliseconds: random.number(20...Self.longestHold))
+    case .holds: return random.number(0...1) == 0 ? .stop : .kill
     case .pages where random.number(0...19) == 0: return .losePage(how: random.number(0...3))
     case .mixed where random.number(0...2) == 0: return .stop
     case .kills, .losses, .forks, .programs, .pages, .mixed: return .kill

@@ -173,7 +173,8 @@ extension LimitWorker {
 
   private static func answer(_ error: any Error) -> String {
     switch error {
-    case BreakerError.rejected(_, let rejection) where rejection.cause == .busy: "busy"
+    // A queue that is full is held too, and in a ramp.
+    case BreakerError.rejected(_, let rejection) where rejection.cause != .open: "busy"
     case is CancellationError: "cancelled"
     default: "\(error)".split(separator: " ").joined(separator: "_")
     }

@@ -146,7 +146,8 @@ static int enter_by_turn(sb_breaker *claimant, sb_permit *permit, sb_rejection *
 }
 
 static const char *answer(int code, const sb_rejection *rejection) {
-  if (code == SB_REJECTED && rejection->cause == SB_CAUSE_BUSY) return "busy";
+  // A queue that is full is held too, and in a ramp.
+  if (code == SB_REJECTED && rejection->cause != SB_CAUSE_OPEN) return "busy";
   return code == SB_INTERRUPTED ? "cancelled" : code == SB_REJECTED ? "rejected" : sb_error_text();
 }
 

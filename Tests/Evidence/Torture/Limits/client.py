@@ -71,7 +71,8 @@ class Testimony:
 
 
 def answer(error):
-    if isinstance(error, Rejected) and error.cause == "busy":
+    # A queue that is full is held too, and in a ramp.
+    if isinstance(error, Rejected) and error.cause != "open":
         return "busy"
     if isinstance(error, asyncio.CancelledError):
         return "cancelled"

@@ -62,6 +62,9 @@ struct LimitReferee: Sendable {
   private var judgedSince = Int64.min
   private var begunInQuiet: [String]?
 
+  /// The latest hold; nil while none is certain.
+  private var hold: Hold?
+
   private(set) var violations: [Violation] = []
 
   /// Counts for the line that the run prints.
@@ -89,6 +92,25 @@ struct LimitReferee: Sendable {
   init(limit: Int, reserved: Int = 0, at now: Int64) {
     limits = [Limit(units: limit, from: now)]
     self.reserved = reserved
+  }
+
+  /// A time in which no call begins, and the ramp after it.
+  ///
+  /// It is about the calls that were asked for since it was in force for certain: they were decided later.
+  private struct Hold {
+    var end: Int64
+    var length: Int64
+    var since: Int64
+
+    /// The call that went first, and when it was about to end.
+    var first: String?
+    var firstLeft: Int64?
+
+    /// Whether a call has begun that was asked for before: it may have waited, and gone first.
+    var hasOlder = false
+
+    /// The units of the calls that were about to end since: no more can have succeeded.
+    var left = 0
   }
 
   private mutating func complain(_ kind: Violation.Kind, _ text: String) {
@@ -121,7 +143,7 @@ extension LimitReferee {
     case ("hold", 2): return begin(name, at: now)
     case ("left", 2):
       calls[name]?.state = .leaving
-      return
+      return noteLeaving(of: name, at: now)
     case ("ended", 3): return end(name, words[2])
     case ("gone", 2): return die(name, isKilled: true)
     case ("replaced", 2): return die(name, isKilled: false)
@@ -163,6 +185,7 @@ extension LimitReferee {
     mostOvertaken = max(mostOvertaken, call.overtaken)
     begunInQuiet?.append(name)
     noteOvertaking(by: call)
+    judgeHold(name, call, at: now)
     guard call.isJudged else { return }
     judge(name, call, under: most)
     settleEstates(under: most, at: now)
@@ -287,6 +310,50 @@ extension LimitReferee {
       calls[name]?.overtaken = 0
     }
     estates = []
+  }
+}
+
+/// Holds, and the ramps after them.
+extension LimitReferee {
+  /// From now on, another hold may be in force.
+  mutating func willBeHeld() { hold = nil }
+
+  /// A hold began no earlier than at `start`, and has been in force for certain since `now`.
+  mutating func isHeld(from start: Int64, for length: Int64, since now: Int64) {
+    hold = Hold(end: start + length, length: length, since: now)
+  }
+
+  private mutating func noteLeaving(of name: String, at now: Int64) {
+    guard let call = calls[name], hold != nil else { return }
+    // A call counts as well that began before the hold.
+    hold?.left += call.units
+    if hold?.first == name, hold?.firstLeft == nil { hold?.firstLeft = now }
+  }
+
+  private mutating func judgeHold(_ name: String, _ call: Call, at now: Int64) {
+    guard let hold else { return }
+    guard call.asked > hold.since else {
+      self.hold?.hasOlder = true
+      return
+    }
+    if now < hold.end { complain(.inHold, "\(name) began \(hold.end - now) ns before the end") }
+    if let first = hold.first, calls[first] != nil || hold.firstLeft != nil {
+      // The others may go once the first one has taken as long as the hold did.
+      if hold.firstLeft == nil, !hold.hasOlder, now < hold.end + hold.length {
+        complain(.inHold, "\(name) goes first beside \(first)")
+      }
+    } else {
+      // Any that has gone first before has died.
+      self.hold?.first = name
+    }
+    let units = calls.values.reduce(0) { sum, other in
+      sum + (other.state == .underWay && other.asked > hold.since ? other.weight : 0)
+    }
+    let start = max(hold.end, hold.firstLeft ?? hold.end)
+    guard now < start + Int64(LimitPlan.rampUp) * 1_000_000, units > call.weight,
+      units > hold.left + 1
+    else { return }
+    complain(.inRamp, "\(units) units with \(name), after \(hold.left): \(holders)")
   }
 }
 
