@@ -13,7 +13,8 @@ import Testing
 
   /// Runs a command to pay while a relay passes it on, and says this of the hosts.
   private func answer(
-    _ words: [String], _ hosts: [Host], winner: String? = nil
+    _ words: [String], _ hosts: [Host], winner: String? = nil,
+    whenAsked: @escaping @Sendable (String) -> Void = { _ in }
   ) throws -> Answer {
     let fleet = try FleetBench()
     let stamp = fleet.bench.options.clock.wallTime.millisecondsSince1970
@@ -22,7 +23,7 @@ import Testing
         aspect: "mode", stamp: stamp, host: "host-a", author: "x", reason: nil, age: .zero,
         isTold: winner == nil, winner: winner, hosts: hosts)
     ]).document.text
-    let relay = try FakeRelay(beside: fleet.bench.path, .answers(document))
+    let relay = try FakeRelay(beside: fleet.bench.path, .answers(document), whenAsked: whenAsked)
     let threads = Threads()
     threads.start { [relay = fleet.relay] in
       while let waiting = try? relay.pendingCommands(), waiting.isEmpty { usleep(1_000) }
@@ -100,6 +101,28 @@ import Testing
     #expect(try answer(["--wait", "100ms"], hosts).code == 68)
     #expect(FleetCourse.missing(of: hosts) == ["silent: host-b (for 12m 30s)"])
     #expect(FleetCourse.words(of: hosts) == "confirmed by 1 of 2 hosts")
+  }
+
+  @Test(arguments: [SIGINT, SIGTERM])
+  func `a wait that is stopped says how things stand, and ends as the signal says`(signal: Int32)
+    throws
+  {
+    let hosts = [
+      Host("host-a", .confirmed, silence: .zero), Host("host-b", .pending, silence: .zero),
+    ]
+    let waiter = Guarded(pthread_self())
+    let answer = try answer(["--wait", "1h"], hosts) { question in
+      // Signals are blocked by then.
+      if question.hasPrefix("confirmations") { waiter.withLock { _ = pthread_kill($0, signal) } }
+    }
+    #expect(answer.code == 128 + signal)
+    #expect(answer.output.hasSuffix("; confirmed by 1 of 2 hosts of fleet prod\n"))
+    #expect(
+      answer.errors == """
+        cbctl: not confirmed yet: host-b
+        cbctl: stopped waiting, which takes nothing back: 'cbctl fleet status pay' says who has carried it out
+
+        """)
   }
 
   @Test func `a command that loses to a later one is told so`() throws {

@@ -25,6 +25,9 @@ struct FleetCourse {
   /// The latest that is known of each command, by breaker and aspect.
   private(set) var commands: [Known] = []
 
+  /// The signal by which the user has ended the wait; nil if none has come.
+  private var stopSignal: Int32?
+
   /// Why the relay does not say more.
   private(set) var problem: String?
 
@@ -65,23 +68,25 @@ extension FleetCourse {
   mutating func follow(_ context: CommandContext) throws(ControlError) {
     try lookHere(context)
     let end = ContinuousClock.now + (patience ?? context.console.publishPatience)
-    while !isSettled, ContinuousClock.now < end {
+    let pause = StoppableSleep()
+    while !isSettled, stopSignal == nil, ContinuousClock.now < end {
       if patience == nil || commands.contains(where: \.isWaiting) {
         // A relay without its server cannot tell anything soon.
         if patience == nil, !standing.isConnected { return }
-        usleep(5_000)
+        stopSignal = pause.sleep(.milliseconds(5))
       } else {
         try ask(context, until: end)
-        if !isSettled { usleep(UInt32(min(100_000, max(1_000, microseconds(until: end))))) }
+        if !isSettled {
+          let left = end - ContinuousClock.now
+          stopSignal = pause.sleep(min(.milliseconds(100), max(.milliseconds(1), left)))
+        }
       }
       try lookHere(context)
     }
     // The last word, if the server has got the command only now.
-    if patience != nil, !isSettled { try ask(context, until: .now + context.console.relayPatience) }
-  }
-
-  private func microseconds(until end: ContinuousClock.Instant) -> Int64 {
-    SpokenDuration.milliseconds(end - .now) * 1_000
+    if patience != nil, !isSettled, stopSignal == nil {
+      try ask(context, until: .now + context.console.relayPatience)
+    }
   }
 
   /// Whether waiting longer would not tell more.
@@ -166,9 +171,12 @@ extension FleetCourse {
       }
   }
 
-  /// How the command ends: with a code of its own if the user has waited, and not every host has
-  /// confirmed it.
-  var ending: Ending { patience == nil || isConfirmed ? .done : .exit(.unconfirmed) }
+  /// How the command ends: as the signal says that has ended the wait, or with a code of its own if the user has
+  /// waited, and not every host has confirmed it.
+  var ending: Ending {
+    if let stopSignal { return .signal(stopSignal) }
+    return patience == nil || isConfirmed ? .done : .exit(.unconfirmed)
+  }
 
   private var fleet: String { VisibleText.name(standing.fleet) }
 
@@ -234,6 +242,11 @@ extension FleetCourse {
     }
     guard patience != nil else { return notes }
     notes += Self.missing(of: hosts)
+    if stopSignal != nil, let command = commands.first {
+      notes.append(
+        "stopped waiting, which takes nothing back: 'cbctl fleet status"
+          + " \(VisibleText.name(command.name))' says who has carried it out")
+    }
     if let problem, hosts.isEmpty { notes.append(VisibleText.bare(problem)) }
     return notes
   }
