@@ -117,6 +117,24 @@ import Testing
     #expect(bench.record.rampUntil == nil)
   }
 
+  @Test func `the end of a mode that was forced for a time is recorded while there is a ramp`() {
+    var bench = Self.closed
+    bench.set(.forcedClosed, for: .seconds(1))
+    bench.advance(by: .seconds(1))
+    #expect(bench.assess() == .undecided)
+    let next = bench.permit()
+    #expect(next?.kind == .normal && bench.record.mode.mode == .automatic)
+    #expect(bench.record.rampEnd(at: bench.now.boot) != nil)
+  }
+
+  @Test func `a request that declares a policy without the word makes no probe`() {
+    var bench = Self.closed
+    let now = bench.now
+    let step = bench.record.requested(at: now, by: .worker, policy: BreakerPolicy())
+    #expect(step.answer == .permitted(PermitGrant(kind: .normal, generation: 4)))
+    #expect(bench.record.rampUntil == nil)
+  }
+
   @Test func `a ramp does not outlive the host, nor a false clock`() {
     let bench = Self.closed
     #expect(bench.record.carriedOver(to: bench.now).rampUntil == nil)

@@ -126,7 +126,7 @@ private struct SlotWalk {
     oracle.calls.removeAll { $0.number == call.number }
     let block = sides[call.owner]
     if random.number(0...2) > 0 {
-      block.noteSuccess(ofUnits: block.units(of: held))
+      block.noteSuccess(ofUnits: block.units(of: held), in: terms)
       oracle.succeeded? += call.units
     }
     return block.end(held) && !block.end(held) ? nil : "an end"

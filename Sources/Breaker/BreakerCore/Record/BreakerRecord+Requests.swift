@@ -26,6 +26,8 @@ extension BreakerRecord {
     if state == .closed {
       // The end of a ramp must be recorded, so that all processes make healthy calls again.
       if let rampUntil, now >= rampUntil || policy.rampUp == nil { return .undecided }
+      // So must the end of a mode that has overruled one.
+      if rampUntil != nil, self.mode.mode != mode { return .undecided }
       return .permitted(PermitGrant(kind: .normal, generation: generation))
     }
     guard state == .halfOpen || areHeld(), let slot = nextSlot(after: now, policy) else {
@@ -45,6 +47,8 @@ extension BreakerRecord {
     probeTimeout: Duration? = nil, policy: BreakerPolicy
   ) -> Step<Decision<PermitGrant>> {
     var events: [BreakerEvent] = []
+    // A policy that is declared with this request may have no ramp any more.
+    endRamp(by: now, policy: policy)
     switch assessed(at: now.boot, policy: policy, isGone: { _ in false }) {
     case .permitted(let grant):
       if grant.wouldReject { totals.wouldReject += 1 }

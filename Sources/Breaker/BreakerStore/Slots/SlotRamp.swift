@@ -50,12 +50,12 @@ extension SlotBlock {
   /// How many units may be under way while the breaker ramps up; nil if it does not.
   package var rampAllowance: RampAllowance? { ramp.allowance }
 
-  /// Notes that a call has succeeded, whose units let as many more begin.
-  package func noteSuccess(ofUnits units: Int) {
+  /// Notes that a call has succeeded, whose units let as many more begin in the ramp of some terms.
+  package func noteSuccess(ofUnits units: Int, in terms: SlotTerms) {
     while true {
       let before = ramp
       let after = before.counting(max(1, units))
-      if before.isNone || before == after { break }
+      if before.isNone || before == after || !before.isSame(as: Self.word(of: terms)) { break }
       if unsafe sb_decide(header(.ramp), before.bits, after.bits) != 0 { break }
     }
     if isAwaited { settle() }

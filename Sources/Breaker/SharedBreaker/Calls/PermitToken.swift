@@ -165,9 +165,13 @@ extension SharedStore {
     _ token: PermitToken, _ outcome: CallOutcome, elapsed: Duration? = nil
   ) throws(BreakerError) -> ReportVerdict {
     do throws(StoreError) {
-      return try engine.acceptInStore(
-        .init(outcome: outcome, ticket: token.ticket, elapsed: elapsed),
-        of: engine.cell(token.name))
+      let cell = engine.cell(token.name)
+      let verdict = try engine.acceptInStore(
+        .init(outcome: outcome, ticket: token.ticket, elapsed: elapsed), of: cell)
+      if verdict == .counted, outcome == .success {
+        engine.letRampGrow(after: token.ticket, of: cell)
+      }
+      return verdict
     } catch {
       throw .store(error)
     }

@@ -31,10 +31,15 @@ internal import BreakerStore
     terms = SlotTerms(limit, places: places, revision: .min)
   }
 
-  /// Whether calls of a breaker take room: those under a limit, those of a ramp, and after a hold the one that goes
-  /// first, so that the calls inside of it are known.
+  /// Whether calls of a breaker take room: those under a limit, those of a ramp, and those that wait for the end of a hold
+  /// or go first after it.
+  ///
+  /// Room for the calls of a breaker stays taken on the disk, so a hold alone takes none.
   static func takesRoom(_ breaker: StoredBreaker) -> Bool {
-    breaker.policy.limit != nil || breaker.record.holds.hold != nil || breaker.ramp != nil
+    let policy = breaker.policy
+    if policy.limit != nil || breaker.ramp != nil { return true }
+    let mayWait = policy.queueTimeout != nil || policy.rampUp != nil
+    return mayWait && breaker.record.holds.hold != nil
   }
 
   func isSame(as other: CellLimit) -> Bool {

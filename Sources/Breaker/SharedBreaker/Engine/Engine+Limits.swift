@@ -157,9 +157,17 @@ extension Engine {
     return limit
   }
 
-  /// The limit of a breaker as this process knows it now.
+  /// The limit of a breaker as this process knows it now; a ramp is over when its time is, also without the store.
   func limitNow(of cell: Cell) -> LimitInForce? {
-    cell.limit.map { LimitInForce(limit: $0.limit, terms: $0.terms) }
+    guard let (limit, terms) = cell.limit else { return nil }
+    var now = LimitInForce(limit: limit, terms: terms)
+    if let end = terms.rampUntil, end <= clock.instant { now.terms.rampUntil = nil }
+    return now
+  }
+
+  /// Puts the limit and the ramp in force that this process knows.
+  func adoptNow(of cell: Cell) {
+    if let now = limitNow(of: cell) { now.limit.slots.adopt(now.terms) }
   }
 
   /// How many nanoseconds a breaker still holds calls, and 0 while another one goes first; nil if it does not hold
@@ -205,6 +213,8 @@ extension Engine {
       else { return nil }
       return min(end, SlotWait.end(ofAtMost: Self.pauseOfReaders))
     }
+    // Before the caller takes room: the process that has begun a ramp may have been killed before it put it in force.
+    adoptNow(of: cell)
     guard let known = look({ $0.knowledge[cell].known }), known.exists else { return nil }
     switch assess(known) {
     case .permitted: return nil
@@ -232,8 +242,11 @@ extension Engine {
     guard isAvailable, !isAlone(cell), readChanges(of: cell) else {
       return SlotWait.end(ofAtMost: Self.pauseOfReaders)
     }
-    guard let end = lastKnown(cell).breaker.ramp else { return nil }
-    let left = end.since(clock.instant)
+    let breaker = lastKnown(cell).breaker
+    // A policy that has lost the word ends it too.
+    let isUnwanted = breaker.policy.rampUp == nil && breaker.record.rampUntil != nil
+    guard isUnwanted || breaker.ramp != nil else { return nil }
+    let left = isUnwanted ? 0 : breaker.ramp?.since(clock.instant) ?? 0
     if left > 0 { return waitOnMonotonicClock(left) }
     do throws(StoreError) {
       try waiting(.brief) { () throws(StoreError) in
@@ -417,9 +430,10 @@ extension Engine {
     on cell: Cell, under limit: CellLimit?, _ known: Known, after before: Known?,
     _ events: [BreakerEvent]
   ) {
-    let now = cell.limit
+    // Before any caller is woken that could take its room.
+    adoptNow(of: cell)
     // A process that has made no call under the limit tells waiting callers as well.
-    if let slots = (limit ?? now?.limit)?.slots {
+    if let slots = (limit ?? cell.limit?.limit)?.slots {
       let news = NewsForWaiters(after: before, known, events)
       if news.letsNextGoFirst {
         if slots.isAwaited { slots.wakeFirst() }
@@ -429,7 +443,6 @@ extension Engine {
         slots.wakeFirst()
       }
     }
-    if let now { now.limit.slots.adopt(now.terms) }
   }
 
   /// Looks after the slots and their owners, once a second.

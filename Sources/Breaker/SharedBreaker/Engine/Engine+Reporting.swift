@@ -29,21 +29,24 @@ extension Engine {
   ///   reading or writing the store and the caller must not wait or its wait was ended early.
   func accept(_ report: Report, of cell: Cell, mayWait: Bool) -> ReportVerdict? {
     let verdict = acceptOutcome(report, of: cell, mayWait: mayWait)
-    if verdict == .counted, report.outcome == .success {
+    // Without the store no outcome is counted, and a ramp that is known goes on all the same.
+    let hasEnded = verdict == .counted || (verdict != nil && report.ticket.source == .none)
+    if hasEnded, report.outcome == .success {
       letRampGrow(after: report.ticket, of: cell)
     }
     return verdict
   }
 
   /// Lets more calls begin in a ramp, after one has succeeded.
-  private func letRampGrow(after ticket: Ticket, of cell: Cell) {
+  func letRampGrow(after ticket: Ticket, of cell: Cell) {
     guard let inForce = limit(over: ticket, of: cell), inForce.terms.rampUntil != nil else {
       return
     }
     let slots = inForce.limit.slots
     // It may have begun with this success.
     if slots.adopt(inForce.terms) {
-      slots.noteSuccess(ofUnits: ticket.held.map { slots.units(of: $0) } ?? 1)
+      slots.noteSuccess(
+        ofUnits: ticket.held.map { slots.units(of: $0) } ?? 1, in: inForce.terms)
     }
   }
 
@@ -52,7 +55,11 @@ extension Engine {
     guard report.ticket.isOwn, options.processes.ending() == nil else { return .refused }
     switch report.ticket.source {
     case .none: return .outdated
-    case .local: return !isAvailable || isAlone(cell) ? acceptAlone(report, of: cell) : .outdated
+    case .local:
+      if !isAvailable || isAlone(cell) { return acceptAlone(report, of: cell) }
+      guard case .hold(let wish) = report.outcome else { return .outdated }
+      // A time that a resource has named is true whoever brings it.
+      return mayWait ? tell(wish, of: cell) : nil
     case .store: break
     }
     return waiting { () -> ReportVerdict? in
@@ -71,6 +78,21 @@ extension Engine {
         return acceptAlone(report, of: cell)
       }
     }
+  }
+
+  /// Tells the store of a hold that a call has brought which began while this process was without the store.
+  private func tell(_ wish: CallOutcome.Hold, of cell: Cell) -> ReportVerdict {
+    let permit = PermitGrant(kind: .normal, generation: PermitGrant.unjudged)
+    let giver = HoldGiver.call(permit, by: "process \(ownProcess().pid)")
+    waiting {
+      do throws(StoreError) {
+        _ = try step(cell) { $0.hold(for: wish, by: giver) }
+      } catch {
+        failed(error, of: cell)
+        _ = stepAlone(cell, orCreate: true) { $0.hold(for: wish, by: giver) }
+      }
+    }
+    return .outdated
   }
 
   /// Accepts the outcome of a call, and throws if the store cannot take it.
@@ -150,7 +172,9 @@ extension Engine {
   /// Accepts the outcome of a call while the store cannot take it.
   private func acceptAlone(_ report: Report, of cell: Cell) -> ReportVerdict {
     if report.ticket.source == .store, report.ticket.kind == .probe {
-      update { $0.unwrittenProbes.note(report, of: cell) }
+      let now = clock.moment
+      // It is written later, and its time has begun.
+      update { $0.unwrittenProbes.note(report.endingHold(countedFrom: now), of: cell) }
     }
     // Without the store, the callers of this breaker ask no other one.
     guard report.isKeptAlone else { return .outdated }
@@ -196,6 +220,19 @@ extension Engine {
     return try step(cell, orCreate: false) { draft in
       draft.renew(ticket.grant(on: draft.breaker), for: time)
     }?.answer ?? false
+  }
+}
+
+extension Engine.Report {
+  /// The report with the end of the hold that it asks for instead of its length.
+  fileprivate func endingHold(countedFrom now: Moment) -> Engine.Report {
+    guard case .hold(var wish) = outcome, case .lasting? = wish.time,
+      let length = wish.nanoseconds(at: now)
+    else { return self }
+    var report = self
+    wish.time = .until(now.wallMilliseconds.addingSaturating(length / 1_000_000))
+    report.outcome = .hold(wish)
+    return report
   }
 }
 

@@ -51,6 +51,7 @@ extension Engine {
         try waiting(.brief) { () throws(StoreError) in
           // Creates the breaker now, with its declared policy, so that the next call finds it.
           _ = try step(cell) { _ in }
+          if let hold = holdAlone(of: cell) { try tell(hold, of: cell) }
         }
       } catch {
         failed(error, of: cell)
@@ -69,12 +70,12 @@ extension Engine {
       try storage.checkIdentity()
       // A full disk can still be read, so only a write shows that there is room again.
       try storage.proveWritable()
-      let holds = holdsAlone()
+      // First: what cannot be told now is told at the next attempt.
+      for (cell, hold) in holdsAlone() { try tell(hold, of: cell) }
       // The store does not know the breakers that it has no room for. The counts of all others are
       // forgotten, because the store is the truth.
       local.clear(keeping: look { $0.availability.namesAlone })
       update { $0.recovered() }
-      for (cell, hold) in holds { try tell(hold, of: cell) }
       try writeUnwrittenProbes()
     } catch {
       failed(error)
@@ -82,15 +83,21 @@ extension Engine {
     }
   }
 
-  /// The holds that this process knows while it goes on alone: a time that a resource has named is true, whether or not
-  /// the store could take it.
+  /// The holds that began or became longer while this process went on alone: a time that a resource has named is true,
+  /// whether or not the store could take it.
   private func holdsAlone() -> [(Cell, Hold)] {
-    let now = clock.instant
-    return look { Array($0.knowledge.cells.cells) }.compactMap { cell in
-      guard let hold = local.find(cell.name)?.record.holds.hold, hold.remaining(at: now) > 0
-      else { return nil }
-      return (cell, hold)
+    look { Array($0.knowledge.cells.cells) }.compactMap { cell in
+      holdAlone(of: cell).map { (cell, $0) }
     }
+  }
+
+  private func holdAlone(of cell: Cell) -> Hold? {
+    guard let hold = local.find(cell.name)?.record.holds.hold,
+      hold.remaining(at: clock.instant) > 0
+    else { return nil }
+    // The store knows the others, or an operator has ended them there.
+    let known = lastKnown(cell).breaker.record.holds.hold
+    return known?.until == hold.until ? nil : hold
   }
 
   private func tell(_ hold: Hold, of cell: Cell) throws(StoreError) {

@@ -92,7 +92,7 @@ struct RoomSearch: ~Copyable {
         engine.lookAfterSlotsWhileWaiting()
         guard engine.areInUse(limit.slots, by: cell) else { return false }
         // A process that was killed may have changed the limit, and told no other one.
-        if let now = cell.limit { limit.slots.adopt(now.terms) }
+        engine.adoptNow(of: cell)
         // If a wait for the store was ended early meanwhile, this one goes on.
         Patience.forgetInterruption()
         return true
@@ -315,12 +315,13 @@ struct RoomSearch: ~Copyable {
     }
     giveUp()
     let end = record.rampEnd(at: engine.clock.instant)
-    if let end, inForce.limit.slots.isOnlyRamp(inTheWayOf: request.claim) {
+    let (limit, claim) = (inForce.limit, request.claim)
+    if let end, !limit.isLimiting || limit.slots.isOnlyRamp(inTheWayOf: claim) {
       cell.count(.oneRamping)
-      return .rejected(
-        Rejection(
-          state: record.state, mode: record.mode.mode,
-          retryAfter: .nanoseconds(end.since(engine.clock.instant)), cause: .ramping))
+      let rejection = Rejection(
+        state: record.state, mode: record.mode.mode,
+        retryAfter: .nanoseconds(end.since(engine.clock.instant)), cause: .ramping)
+      return .rejected(cell.spread(rejection))
     }
     cell.count(.oneBusy)
     return .rejected(

@@ -228,4 +228,50 @@ import Testing
     #expect(other.snapshot().hold?.endsIn == .seconds(540))
     #expect(other.snapshot().hold?.reason == "HTTP 429")
   }
+
+  @Test func `a call that began without the store brings its hold when the store is back`() throws {
+    let alone = try breaker()
+    try alone.run {}
+    host.failStore()
+    try alone.run {}
+    let call = try alone.acquire()
+    host.repairStore()
+    host.clock.advance(by: .seconds(60))
+    try alone.run {}
+    call.report(.hold(for: .seconds(600)))
+    #expect(try breaker().snapshot().hold?.endsIn == .seconds(600))
+  }
+
+  @Test func `a probe that ends without the store holds calls until the time that was named`()
+    throws
+  {
+    let alone = try breaker(BreakerPolicy(maxFailures: 1, openFor: .seconds(1)))
+    try alone.trip()
+    host.clock.advance(by: .seconds(1))
+    let probe = try alone.acquire()
+    host.failStore()
+    probe.report(.hold(for: .seconds(600)))
+    host.repairStore()
+    host.clock.advance(by: .seconds(60))
+    _ = try? alone.run {}
+    let hold = try breaker().snapshot().hold
+    #expect(hold?.endsIn == .seconds(540))
+  }
+
+  @Test func `a hold that was ended in the store does not come back with a process that was away`()
+    throws
+  {
+    let (alone, other) = (try breaker(), try breaker())
+    try alone.hold(for: .seconds(600))
+    #expect(throws: BreakerError.self) { try alone.run {} }
+    host.failStore()
+    // The process finds out, and goes on with what it knows.
+    #expect(throws: BreakerError.self) { try alone.hold(for: .seconds(700)) }
+    #expect(throws: BreakerError.self) { try alone.run {} }
+    host.repairStore()
+    #expect(try other.endHold())
+    host.clock.advance(by: .seconds(60))
+    try alone.run {}
+    #expect(other.snapshot().hold == nil)
+  }
 }

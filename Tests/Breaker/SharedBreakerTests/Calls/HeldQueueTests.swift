@@ -212,9 +212,9 @@ import Testing
     }
   }
 
-  @Test(arguments: [nil, 1])
-  func `a call inside of the one that goes first goes with it`(limit: Int?) async throws {
-    let breaker = try host.limited(BreakerPolicy(maxConcurrent: limit))
+  @Test(arguments: [BreakerPolicy(rampUp: .seconds(5)), BreakerPolicy(maxConcurrent: 1)])
+  func `a call inside of the one that goes first goes with it`(policy: BreakerPolicy) async throws {
+    let breaker = try host.limited(policy)
     let other = try host.process().store().breaker("gpu")
     try breaker.hold(for: .seconds(60))
     host.clock.advance(by: .seconds(60))

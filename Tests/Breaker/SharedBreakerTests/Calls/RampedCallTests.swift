@@ -228,6 +228,84 @@ import Testing
     permits.forEach { $0.succeed() }
     try await call.value
   }
+
+  @Test(arguments: [StoreFailureAction.continueLocally, .permit])
+  func `without the store a ramp goes on, and ends by its time`(action: StoreFailureAction) throws {
+    let breaker = try host.store().breaker("gpu", policy: Self.policy, onStoreFailure: action)
+    try breaker.hold(for: .seconds(60))
+    host.clock.advance(by: .seconds(60))
+    try breaker.run {}
+    host.failStore()
+    #expect(throws: BreakerError.self) { try breaker.hold(for: .seconds(1)) }
+    var permits = try [breaker.begin(), breaker.begin()]
+    #expect(throws: BreakerError.self) { try breaker.run {} }
+    permits.forEach { $0.succeed() }
+    permits = try (0..<4).map { _ in try breaker.begin() }
+    #expect(throws: BreakerError.self) { try breaker.run {} }
+    host.clock.advance(by: .seconds(10))
+    permits += try (0..<20).map { _ in try breaker.begin() }
+    permits.forEach { $0.succeed() }
+    host.repairStore()
+  }
+
+  @Test func `callers that wait go when the policy loses the word`() async throws {
+    let breaker = try rampingBreakers(Self.patient)[0]
+    try breaker.begin().succeed()
+    let hung = try [breaker.begin(), breaker.begin()]
+    let other = try host.process().store().breaker("gpu")
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for _ in 0..<8 { group.addTask { try await breaker.run { () async throws in } } }
+      await until { breaker.snapshot().limit?.waiters.count == 8 }
+      try other.overridePolicy(set: [.rampUp: "none"])
+      try await group.waitForAll()
+    }
+    hung.forEach { $0.ignore() }
+  }
+
+  @Test func `a mode that was forced for a time suspends the ramp for no longer`() throws {
+    let breakers = try rampingBreakers(Self.policy)
+    try breakers[0].run {}
+    try breakers[1].force(.forcedClosed, for: .seconds(4))
+    let permits = try (0..<6).map { try breakers[$0 % 3].begin() }
+    permits.forEach { $0.ignore() }
+    host.clock.advance(by: .seconds(4))
+    // As many as have succeeded, and one, if the ramp has gone on; one if it has begun again.
+    var after = try [breakers[0].begin()]
+    if let next = try? breakers[1].begin() { after.append(next) }
+    let error = #expect(throws: BreakerError.self) { try breakers[2].run {} }
+    #expect(error?.rejection?.cause == .ramping && error?.retryAfter == .seconds(6))
+    after.forEach { $0.ignore() }
+  }
+
+  @Test func `callers that are turned away are told different times`() throws {
+    let policy = BreakerPolicy(jitter: 0.5, rampUp: .seconds(10))
+    let breaker = try rampingBreakers(policy)[0]
+    try breaker.run {}
+    let permits = try [breaker.begin(), breaker.begin()]
+    let times = (0..<20).map { _ in
+      #expect(throws: BreakerError.self) { try breaker.run {} }?.retryAfter ?? .zero
+    }
+    #expect(Set(times).count > 1)
+    #expect(times.allSatisfy { (.seconds(10)...(.seconds(15))).contains($0) })
+    permits.forEach { $0.ignore() }
+  }
+
+  @Test func `a call by token is not bounded, and its success counts`() throws {
+    let breakers = try rampingBreakers(Self.policy)
+    let store = host.process().store()
+    let first = try store.breaker("gpu").acquireToken()
+    try store.report(first, .success)
+    #expect(breakers[0].snapshot().ramp?.unitsPermitted == 2)
+  }
+
+  @Test func `a hold alone takes no room on the disk`() throws {
+    let breaker = try host.limited(BreakerPolicy())
+    try breaker.hold(for: .seconds(60))
+    #expect(throws: BreakerError.self) { try breaker.run {} }
+    host.clock.advance(by: .seconds(60))
+    try breaker.acquire().succeed()
+    #expect(!breaker.engine.isLimited(breaker.cell))
+  }
 }
 
 extension Breaker {
