@@ -64,7 +64,7 @@ def main():
     rows = [("", "age of the boot", "the run", "429s until then")]
     with tempfile.TemporaryDirectory(prefix="shared-breaker-replay-") as directory:
         with Provider("--quota", 0, "--wait", OUTAGE) as provider:
-            job = run_words(provider.port, directory, "standard")
+            job = run_words(provider.port, directory)
             for when, boot, age, told, refused in (
                     ("before the reboot", first, 86_400, True, 1),
                     ("after the reboot", second, 60, False, 1),

@@ -31,8 +31,9 @@ _PREFIXES = ("x-ratelimit-", "x-rate-limit-", "anthropic-ratelimit-", "ratelimit
 def retry_after(value: object) -> float | None:
     """Return the seconds after which an HTTP answer asks to try again: ``retry-after-ms``, else ``Retry-After``.
 
-    Pass it as ``open_for=``. It understands the answers of requests, httpx, aiohttp, urllib and others that have
-    ``headers``, and exceptions that have such a ``response``. None means that no time is named.
+    If it has neither, ``X-Rate-Limit-Retry-After-Seconds`` counts. Pass it as ``open_for=``. It understands the answers
+    of requests, httpx, aiohttp, urllib and others that have ``headers``, and exceptions that have such a ``response``.
+    None means that no time is named.
     """
     for source in _sources(value):
         times = _Times(source)
@@ -45,8 +46,8 @@ def too_many_requests(value: object) -> float | None:
     """Return the seconds for which an HTTP answer holds calls: 0 if it names no time, None if it holds none.
 
     Pass it as ``hold=``. An answer with the status 429 holds, and so does 403 if it names a time. The time is the
-    first that can be read of ``retry-after-ms``, ``Retry-After``, and the longest reset of which nothing remains
-    (``x-ratelimit-*``, ``x-rate-limit-*``, ``anthropic-ratelimit-*``, ``ratelimit-*``, ``RateLimit``). It understands
+    first that can be read of ``retry-after-ms``, ``Retry-After``, ``X-Rate-Limit-Retry-After-Seconds``, and the longest reset of which nothing
+    remains (``x-ratelimit-*``, ``x-rate-limit-*``, ``anthropic-ratelimit-*``, ``ratelimit-*``, ``RateLimit``). It understands
     what ``retry_after`` understands.
     """
     sources = list(_sources(value))
@@ -102,7 +103,8 @@ class _Times:
         milliseconds = _number(self._values.get("retry-after-ms", ""))
         if milliseconds is not None and milliseconds <= _LONGEST * 1_000:
             return milliseconds / 1_000
-        return self._wait(self._values.get("retry-after", ""))
+        wait = self._wait(self._values.get("retry-after", ""))
+        return self._wait(self._values.get("x-rate-limit-retry-after-seconds", "")) if wait is None else wait
 
     def reset(self) -> float | None:
         """Return the longest time after which something is left again of which nothing is left."""

@@ -23,6 +23,7 @@ struct HTTPTimes {
   var asked: Duration? {
     if let text = values["retry-after-ms"], let wait = milliseconds(text) { return wait }
     return RetryAfter.wait(values["retry-after"], now: now)
+      ?? RetryAfter.wait(values["x-rate-limit-retry-after-seconds"], now: now)
   }
 
   private func milliseconds(_ text: String) -> Duration? {

@@ -12,6 +12,7 @@ public enum RetryAfter {
   ///
   /// - `retry-after-ms`;
   /// - `Retry-After`;
+  /// - `x-rate-limit-retry-after-seconds`;
   /// - the longest reset whose own `remaining` is 0, of `x-ratelimit-reset…`, `x-rate-limit-reset…`,
   ///   `anthropic-ratelimit-…-reset`, `ratelimit-reset…`, and the parameters `r` and `t` of `RateLimit`. Answers that
   ///   leave something name resets too, and those are no wait.
