@@ -42,6 +42,31 @@ class Coroutines(StoreTestCase):
         totals = self.totals("payments")
         self.assertEqual((totals["successes"], totals["failures"]), (1, 2))
 
+    def test_calls_wait_for_the_end_of_a_hold_and_come_back_one_by_one(self):
+        api = self.store.breaker("api", queue_timeout=3600, ramp_up=3600)
+        api.hold(0.1)
+        under_way = []
+
+        async def call():
+            async with api:
+                under_way.append(asyncio.get_running_loop().create_future())
+                await under_way[-1]
+
+        async def main():
+            calls = asyncio.gather(*(call() for _ in range(20)))
+            for wave in (1, 2, 4, 8, 5):
+                while len(under_way) < wave or api.snapshot()["limit"]["in_use"] != wave:
+                    await asyncio.sleep(0.001)
+                self.assertEqual(len(under_way), wave)
+                released, under_way[:] = under_way[:], []
+                for future in released:
+                    future.set_result(None)
+            await calls
+
+        self.run_loop(main())
+        totals = self.totals("api")
+        self.assertEqual((totals["successes"], totals["held"], totals["ramping"], totals["busy"]), (20, 0, 0, 0))
+
     def test_a_decorated_coroutine_function_remains_one(self):
         @self.payments
         async def charge(order, *, twice=False):

@@ -97,6 +97,11 @@ import Testing
     #expect(PolicyWords(of: policy).values[.queue] == nil)
   }
 
+  @Test func `without a limit there is as much room as a ramp can bound`() {
+    #expect(BreakerPolicy(maxConcurrent: 4, reserve: 1).room == CallLimit(4, reserved: 1))
+    #expect(BreakerPolicy().room == CallLimit(1_024))
+  }
+
   @Test func `words name the causes of a rejection, and what lost calls may be`() {
     #expect(RejectionCause.allCases.map(\.rawValue) == ["open", "held", "ramping", "busy"])
     #expect(PolicyKey.lostCalls.words == ["ignored", "failure"])

@@ -88,7 +88,7 @@ struct StatusTable {
     }
     if shown.contains(where: { $0.ramp != nil }) {
       columns.append(
-        Column("RAMP", right: true, rank: 11) {
+        Column("RAMP", right: true, rank: 9) {
           .init(LimitWords.ramp($0, SpokenDuration.format) ?? "-", .yellow)
         })
     }
