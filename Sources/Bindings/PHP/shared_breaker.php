@@ -149,7 +149,7 @@ final class BreakerRejected extends RuntimeException
         parent::__construct(match (true) {
             $isBusy => 'there is no room for another call',
             $isHeld => 'the resource has asked to be left alone',
-            $isRamping => 'the breaker lets calls through one by one after a pause',
+            $isRamping => 'the breaker lets few calls through at a time after a pause',
             default => 'the breaker rejects calls',
         });
     }

@@ -45,7 +45,7 @@ module SharedBreaker
       @retry_after = nanoseconds.negative? ? nil : nanoseconds / 1e9
       @cause = rejection.cause
       super(if busy? then "there is no room for another call"
-            elsif ramping? then "the breaker lets calls through one by one after a pause"
+            elsif ramping? then "the breaker lets few calls through at a time after a pause"
             elsif held? then "the resource has asked to be left alone"
             else "the breaker rejects calls"
             end)

@@ -90,7 +90,7 @@ extension Rejection: CustomStringConvertible {
     }
     if cause == .ramping {
       return
-        "it lets calls through one by one after a pause: \(wait.map { "\($0) at the latest" } ?? "try again later")"
+        "it lets few calls through at a time after a pause: \(wait.map { "\($0) at the latest" } ?? "try again later")"
     }
     if cause == .held {
       let why = reason.map { " (\(OutsideText.visible($0)))" } ?? ""

@@ -302,7 +302,7 @@ extension BreakerSnapshot {
     ramp = record.rampEnd(at: now.boot).map { end in
       RampSnapshot(
         endsIn: .nanoseconds(end.since(now.boot)),
-        unitsPermitted: slots.map { $0.rampAllowance?.units ?? 1 })
+        unitsPermitted: slots.map { $0.rampAllowance?.units ?? 1 + Int(record.rampHeadStart) })
     }
     let isRamping = ramp != nil
     let hasQueue = policy.queueTimeout != nil && CellLimit.takesRoom(stored)

@@ -47,7 +47,7 @@ class Hosts(StoreTestCase):
         with api.acquire(), api.acquire(), self.assertRaises(Rejected) as caught:
             api.call(int)
         self.assertEqual((caught.exception.cause, caught.exception.retry_after), ("ramping", 10))
-        self.assertIn("one by one", str(caught.exception))
+        self.assertIn("few calls", str(caught.exception))
         self.assertEqual(api.snapshot()["totals"]["ramping"], 1)
         self.host.clock.advance(10)
         self.assertEqual([permit.report("success") for permit in [api.acquire() for _ in range(9)]], ["counted"] * 9)

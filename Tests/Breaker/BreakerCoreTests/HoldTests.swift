@@ -148,6 +148,7 @@ import Testing
     #expect(
       bench.hold(for: .seconds(1 << 40), by: .operator("ann"))
         == .holds(BreakerPolicy.longestDuration.inNanoseconds))
+    #expect(bench.record.holds.hold?.askedNanoseconds == nil)
     // A time that `hold-for` and its doubling give was asked for by no one.
     var short = Bench(BreakerPolicy(holdFor: .seconds(5), holdMax: .seconds(2)))
     short.calls(3, .hold(for: nil))

@@ -36,7 +36,7 @@ struct NaiveBreaker {
     case answered
 
     /// A hold was over for good.
-    case holdOver(at: Int)
+    case holdOver(at: Int, isHung: Bool)
 
     /// A hold was ended by hand.
     case holdEnded(at: Int)

@@ -92,13 +92,13 @@ extension NaiveBreaker {
 
   mutating func settleTurn(_ given: Circumstances) {
     guard let turnUntil, turnUntil <= given.now else { return }
-    endHold(at: turnUntil)
+    endHold(at: turnUntil, isHung: true)
   }
 
-  private mutating func endHold(at now: Int) {
+  private mutating func endHold(at now: Int, isHung: Bool) {
     if hold != nil { arrows.append("hold:hold>ended") }
     endTurns()
-    facts.append(.holdOver(at: now))
+    facts.append(.holdOver(at: now, isHung: isHung))
   }
 
   /// The answer of a hold to a request: how long to wait, or that the call goes first; nil if it lets calls through.
@@ -163,7 +163,7 @@ extension NaiveBreaker {
   mutating func noteAnswer(to permit: PermitGrant, _ given: Circumstances) {
     guard permit.generation != 0, permit.generation >= holdNumber else { return }
     if let hold {
-      if hold.until <= given.now { endHold(at: given.now) }
+      if hold.until <= given.now { endHold(at: given.now, isHung: false) }
     } else {
       facts.append(.answered)
     }
@@ -172,26 +172,31 @@ extension NaiveBreaker {
 
 /// The rules of ramps.
 extension NaiveBreaker {
-  /// Until when few calls go at once, if that is after an instant.
-  func rampUntil(after now: Int) -> Int? {
-    guard let time = policy.rampUp.map(nanoseconds) else { return nil }
+  /// Until when few calls go at once, if that is after an instant, and how many more because the first one hangs.
+  func ramp(after now: Int) -> [Int] {
+    guard let time = policy.rampUp.map(nanoseconds) else { return [] }
     var (until, isClosed, isHeld): (Int?, Bool, Bool) = (nil, true, false)
+    var headStart = 0
     for fact in facts {
       switch fact {
       case .closed(let at), .acquitted(let at):
         isClosed = true
         until = isHeld ? nil : at + time
-      case .holdOver(let at), .holdEnded(let at):
+        headStart = 0
+      case .holdOver(let at, let isHung):
         isHeld = false
-        if isClosed { until = at + time }
+        if isClosed { (until, headStart) = (at + time, isHung ? 1 : 0) }
+      case .holdEnded(let at):
+        isHeld = false
+        if isClosed { (until, headStart) = (at + time, 0) }
       case .reset(let at):
-        if !isClosed || isHeld { until = at + time }
+        if !isClosed || isHeld { (until, headStart) = (at + time, 0) }
         (isClosed, isHeld) = (true, false)
       case .heldBack: (until, isHeld) = (nil, true)
       case .opened, .halfOpened, .suspected: (until, isClosed) = (nil, false)
       default: continue
       }
     }
-    return until.flatMap { $0 > now ? $0 : nil }
+    return until.flatMap { $0 > now ? [$0, headStart] : nil } ?? []
   }
 }

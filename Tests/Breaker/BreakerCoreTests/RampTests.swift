@@ -64,8 +64,8 @@ import Testing
     #expect(first?.deadline == end.advanced(by: -10_000_000_000))
     bench.advance(by: .seconds(35))
     bench.settle()
-    // It began when the time was over in which one call goes first.
-    #expect(bench.record.rampUntil == end)
+    // It began when the time was over in which one call goes first, and that one was let in.
+    #expect(bench.record.rampUntil == end && bench.record.rampHeadStart == 1)
   }
 
   @Test func `a trip ends a ramp, and so does a hold`() {

@@ -63,8 +63,10 @@ struct RandomWalk {
     compare(
       "turn until", record.holds.hold?.turnUntil.map { Int($0.nanoseconds) }, model.turnUntil)
     compare(
-      "ramp", record.rampUntil.map { Int($0.nanoseconds) }.flatMap { $0 > now ? $0 : nil },
-      model.rampUntil(after: now))
+      "ramp",
+      record.rampUntil.map { [Int($0.nanoseconds), Int(record.rampHeadStart)] }
+        .flatMap { $0[0] > now ? $0 : nil } ?? [],
+      model.ramp(after: now))
     compare("outages", record.outageTimes.map { Int($0.nanoseconds) }, model.outages)
     compare("totals", record.totals, model.totals)
     compare("mode", record.mode.mode, model.lastMode.mode)
@@ -263,7 +265,7 @@ extension RandomWalk {
   private var edges: [Int] {
     var edges = model.leases.map(\.deadline)
     edges += [
-      model.openUntil, model.lastMode.until, model.hold?.until, model.rampUntil(after: now),
+      model.openUntil, model.lastMode.until, model.hold?.until, model.ramp(after: now).first,
     ].compactMap { $0 }
     if let last = model.calls.last?.call.at {
       for time in [bench.policy.lumping, bench.policy.within].compactMap({ $0 }) {

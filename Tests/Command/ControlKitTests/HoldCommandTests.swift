@@ -100,6 +100,11 @@ struct HoldCommandTests {
     #expect(bench("status", "sync", "--json").output.contains(#""failures":0"#))
   }
 
+  @Test func `success is no code that asks to be left alone`() {
+    let answer = CommandBench().run(["run", "sync", "--hold-exit", "0-3=5s", "--", "true"])
+    #expect(answer.code == 64 && answer.errors.contains("the code 0 is a success"))
+  }
+
   @Test func `an answer in a header dump is judged by its status, and its time holds calls`() {
     let bench = CommandBench()
     let dump = "\(bench.folder)/h.txt"

@@ -79,7 +79,7 @@ func (r *Rejected) Error() string {
 		return fmt.Sprintf("%s is held, because it has asked for that: try again in %v", r.Name, r.RetryAfter)
 	}
 	if r.Ramping {
-		return fmt.Sprintf("%s lets calls through one by one: try again in %v at the latest", r.Name, r.RetryAfter)
+		return fmt.Sprintf("%s lets few calls through at a time: try again in %v at the latest", r.Name, r.RetryAfter)
 	}
 	if r.RetryAfter < 0 {
 		return r.Name + " is rejecting calls until an operator changes that"

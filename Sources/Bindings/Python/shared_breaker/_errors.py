@@ -107,7 +107,7 @@ class Rejected(BreakerError):
             what = f"as many calls are under way as its max-concurrent permits: {again}"
         elif self.cause == "ramping":
             again = "try again later" if wait is None else f"try again in {_time(wait)} at the latest"
-            what = f"it lets calls through one by one after a pause: {again}"
+            what = f"it lets few calls through at a time after a pause: {again}"
         elif self.cause == "held":
             why = f" ({visible(self.reason)})" if self.reason else ""
             again = "try again later" if wait is None else f"try again in {_time(wait)}"

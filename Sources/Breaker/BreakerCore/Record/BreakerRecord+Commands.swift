@@ -19,12 +19,14 @@ extension BreakerRecord {
     reason: String?, at now: Moment, policy: BreakerPolicy
   ) -> Step<Void> {
     let from = state
-    let (letCallsThrough, ramp) = (from == .closed && holds.hold == nil, rampUntil)
+    let (letCallsThrough, ramp) = (
+      from == .closed && holds.hold == nil, (rampUntil, rampHeadStart)
+    )
     _ = close(at: now, because: "", policy: policy)
     resetHold()
     beginRamp(at: now, policy: policy)
     // Nothing has kept calls back that could all come now.
-    if letCallsThrough { rampUntil = ramp }
+    if letCallsThrough { (rampUntil, rampHeadStart) = ramp }
     growth = 0
     let event = BreakerEvent(
       .reset(from: from), reason: reason.map { OutsideText.cut($0) },

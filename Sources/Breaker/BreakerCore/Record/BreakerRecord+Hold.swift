@@ -21,11 +21,14 @@ extension BreakerRecord {
       return Step(answer: .none, events: [])
     }
     var cut = min(time, BreakerPolicy.longestDuration.inNanoseconds)
-    if case .operator = giver {} else { cut = min(cut, policy.holdMax.inNanoseconds) }
+    var isOperators = false
+    if case .operator = giver { isOperators = true }
+    if !isOperators { cut = min(cut, policy.holdMax.inNanoseconds) }
     let left = holds.hold?.remaining(at: now.boot) ?? 0
     guard cut > left else { return Step(answer: .isShorter(than: left), events: []) }
     let isNamed = wish.nanoseconds(at: now) ?? 0 > 0
-    let asked = isNamed && time > cut ? time : nil
+    // No policy knows a time of more than a year, and that is not the doing of `hold-max`.
+    let asked = isNamed && !isOperators && time > cut ? time : nil
     let event = hold(for: cut, asked: asked, wish.reason, by: giver, at: now)
     return Step(answer: .holds(cut), events: event.map { [$0] } ?? [])
   }
@@ -60,7 +63,7 @@ extension BreakerRecord {
       holds.number = generation
     }
     endTurn()
-    rampUntil = nil
+    noRamp()
     var hold = Hold(
       until: now.boot.advanced(by: length), lengthNanoseconds: length,
       setAtMilliseconds: now.wallMilliseconds, isByHand: giver.isByHand)
@@ -118,13 +121,13 @@ extension BreakerRecord {
   }
 
   private mutating func endHold(
-    because reason: String, at now: Moment, policy: BreakerPolicy
+    because reason: String, at now: Moment, policy: BreakerPolicy, headStart: Int64 = 0
   ) -> BreakerEvent? {
     endTurn()
     holds.unnamed = 0
     guard let hold = holds.hold else { return nil }
     holds.hold = nil
-    if state == .closed { beginRamp(at: now, policy: policy) }
+    if state == .closed { beginRamp(at: now, policy: policy, headStart: headStart) }
     let lasted = max(0, now.wallMilliseconds.subtractingSaturating(hold.sinceMilliseconds))
     // Milliseconds of a long time are noise.
     let rounded = lasted < 10_000 ? lasted : lasted / 1_000 * 1_000
@@ -208,7 +211,7 @@ extension BreakerRecord {
   mutating func endTurn(by now: Moment, policy: BreakerPolicy) -> [BreakerEvent] {
     guard let until = holds.hold?.turnUntil, now.boot >= until,
       let event = endHold(
-        because: "the first call still runs", at: now.at(until), policy: policy)
+        because: "the first call still runs", at: now.at(until), policy: policy, headStart: 1)
     else { return [] }
     return [event]
   }

@@ -75,7 +75,7 @@ extension BreakerRecord {
     generation += 1
     generationOfState = generation
     endTurn()
-    rampUntil = nil
+    noRamp()
     openReason = nil
     changedAtMilliseconds = now.wallMilliseconds
   }

@@ -147,7 +147,7 @@ extension BreakerRecord {
         hold.lengthNanoseconds, from: hold.setAtMilliseconds, to: now)
     }
     // No call is under way after a boot, and few come at once.
-    record.rampUntil = nil
+    record.noRamp()
     let bootTime = Instant(nanoseconds: 0)
     if state == .halfOpen { record.openUntil = nil }
     record.closedAt = closedAt.map { _ in bootTime }
@@ -226,7 +226,7 @@ extension BreakerRecord {
       holds.hold?.until = now
     }
     if let until = holds.hold?.turnUntil, until.isFalseDeadline(at: now) { endTurn() }
-    if let until = rampUntil, until.isFalseDeadline(at: now) { rampUntil = nil }
+    if let until = rampUntil, until.isFalseDeadline(at: now) { noRamp() }
     leases.removeAll { $0.deadline.isFalseDeadline(at: now) }
     streakStartedAt = streakStartedAt?.inPast(of: now)
     lastCountedFailureAt = lastCountedFailureAt.flatMap { $0.isFalsePast(at: now) ? nil : $0 }

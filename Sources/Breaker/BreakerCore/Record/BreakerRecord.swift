@@ -55,6 +55,9 @@ package struct BreakerRecord: Sendable, Hashable {
   /// When the ramp after a close or a hold ends; nil if there is none.
   package var rampUntil: Instant?
 
+  /// How many units count as having succeeded when it began: that of a first call which still runs, and was let in.
+  package var rampHeadStart: Int64 = 0
+
   // Probes. A lease outlives the state in which it was granted, because its call does too.
   package var leases: [ProbeLease] = []
   package var lastLease: Int64 = 0

@@ -105,6 +105,7 @@ extension SlotBlock {
   }
 
   private static func word(of terms: SlotTerms) -> RampWord {
-    terms.rampUntil.map { RampWord(until: $0) } ?? .none
+    guard let end = terms.rampUntil else { return .none }
+    return RampWord(until: end).counting(terms.rampHeadStart)
   }
 }

@@ -16,6 +16,9 @@ package struct SlotTerms: Sendable, Hashable {
   /// When the ramp ends that the breaker is in, which tells this one from others; nil if it is in none.
   package var rampUntil: Instant?
 
+  /// How many units count as having succeeded when the ramp began.
+  package var rampHeadStart = 0
+
   /// The limit as it is in the gate.
   package let shape: UInt64
 

@@ -137,6 +137,7 @@ struct StoredHolds {
   var heldTakenIn: Int64 = 0
   var rampingTakenIn: Int64 = 0
   var rampUntil: Instant?
+  var rampHeadStart: Int64 = 0
 
   /// Of a breaker that was never held, whose generation only changes of the state have raised.
   init(generation: Int64) { generationOfState = generation }
@@ -148,7 +149,7 @@ struct StoredHolds {
     held = record.totals.held
     ramping = record.totals.ramping
     (heldTakenIn, rampingTakenIn) = (takenIn.held, takenIn.ramping)
-    rampUntil = record.rampUntil
+    (rampUntil, rampHeadStart) = (record.rampUntil, record.rampHeadStart)
   }
 
   func restore(_ record: inout BreakerRecord, takenIn: inout Counted) {
@@ -158,20 +159,20 @@ struct StoredHolds {
     record.totals.held = held
     record.totals.ramping = ramping
     (takenIn.held, takenIn.ramping) = (heldTakenIn, rampingTakenIn)
-    record.rampUntil = rampUntil
+    (record.rampUntil, record.rampHeadStart) = (rampUntil, rampHeadStart)
   }
 }
 
 /// All about holds: numbers, and then the texts of a hold if there is one.
 extension Blobs {
-  private static let numbersWithoutHold = 10
+  private static let numbersWithoutHold = 11
   private static let numbersOfHold = 11
 
   static func pack(_ stored: StoredHolds) -> [UInt8] {
     let numbers = [
       stored.generationOfState, stored.record.number, stored.record.least, stored.record.unnamed,
       stored.holds, stored.held, stored.ramping, stored.heldTakenIn, stored.rampingTakenIn,
-      stored.rampUntil?.nanoseconds ?? .min,
+      stored.rampUntil?.nanoseconds ?? .min, stored.rampHeadStart,
     ]
     guard let hold = stored.record.hold else { return pack(numbers) }
     let (reason, setBy) = (hold.reason.map { Array($0.utf8) }, hold.setBy.map { Array($0.utf8) })
@@ -203,6 +204,7 @@ extension Blobs {
     (stored.holds, stored.held, stored.ramping) = (numbers[4], numbers[5], numbers[6])
     (stored.heldTakenIn, stored.rampingTakenIn) = (numbers[7], numbers[8])
     stored.rampUntil = numbers[9] == .min ? nil : Instant(nanoseconds: numbers[9])
+    stored.rampHeadStart = max(0, min(numbers[10], 1))
     if numbers.count > numbersWithoutHold {
       stored.record.hold = hold(Array(numbers[numbersWithoutHold...]), bytes.dropFirst(all))
     }

@@ -38,6 +38,9 @@ public import Synchronization
   /// When the ramp ends that the breaker is in; 0 if it is in none.
   private let rampUntil = Atomic<Int64>(0)
 
+  /// How many units count as having succeeded when it began.
+  private let rampHeadStart = Atomic<Int64>(0)
+
   /// The revision at which the limit was read last.
   private let limitRevision = Atomic<Int64>(0)
 
@@ -169,6 +172,7 @@ extension Cell {
     slowAfter.store(known.policy.slowAfter?.inNanoseconds ?? .max, ordering: .relaxed)
     markedUntil.store(0, ordering: .relaxed)
     unsafe counters.store(known.counters?.address ?? ownAddress, ordering: .releasing)
+    rampHeadStart.store(known.breaker.record.rampHeadStart, ordering: .relaxed)
     show(known.limit.map(kept), known.breaker.ramp, at: known.breaker.revision)
     bits.store(known.word.bits, ordering: .releasing)
   }
@@ -218,7 +222,10 @@ extension Cell {
     let revision = limitRevision.load(ordering: .acquiring)
     let rampUntil = rampUntil.load(ordering: .relaxed)
     let ramp = rampUntil == 0 ? nil : Instant(nanoseconds: rampUntil)
-    return withLimitInForce { body($0, $0.terms(at: revision, rampUntil: ramp)) }
+    let headStart = rampHeadStart.load(ordering: .relaxed)
+    return withLimitInForce {
+      body($0, $0.terms(at: revision, rampUntil: ramp, headStart: headStart))
+    }
   }
 
   @inline(__always) private func withLimitInForce<Result>(

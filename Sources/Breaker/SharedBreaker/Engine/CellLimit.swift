@@ -70,10 +70,12 @@ internal import BreakerStore
   }
 
   /// The terms of the limit at a revision of the breaker, which is in a ramp until an instant.
-  @inline(__always) func terms(at revision: Int64, rampUntil: Instant?) -> SlotTerms {
+  @inline(__always) func terms(
+    at revision: Int64, rampUntil: Instant?, headStart: Int64
+  ) -> SlotTerms {
     var terms = terms
     terms.revision = revision
-    terms.rampUntil = rampUntil
+    (terms.rampUntil, terms.rampHeadStart) = (rampUntil, Int(headStart))
     return terms
   }
 }

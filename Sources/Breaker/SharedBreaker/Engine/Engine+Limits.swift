@@ -120,7 +120,8 @@ extension Engine {
 
     init(limit: CellLimit, of breaker: StoredBreaker) {
       self.limit = limit
-      terms = limit.terms(at: breaker.revision, rampUntil: breaker.ramp)
+      terms = limit.terms(
+        at: breaker.revision, rampUntil: breaker.ramp, headStart: breaker.record.rampHeadStart)
     }
   }
 }

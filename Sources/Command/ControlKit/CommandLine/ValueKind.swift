@@ -187,7 +187,9 @@ extension ValueKind {
       let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
       let time = parts.count > 1 ? DurationText.parse(String(parts[1])) : nil
       guard parts.count == 1 || time != nil else { throw ValueComplaint("it is not a time", form) }
-      return .heldCodes(try codes(String(parts[0])), time)
+      let held = try codes(String(parts[0]))
+      guard !held.contains(0) else { throw ValueComplaint("the code 0 is a success", form) }
+      return .heldCodes(held, time)
     case .fileMode: return .number(try FileModeText.parse(text))
     case .permissions: return .number(try FileModeText.parsePlain(text, form: form))
     case .policy(let key):

@@ -42,6 +42,19 @@ import Testing
     #expect(snapshot.totals.ramping > 0 && snapshot.totals.busy == 0 && snapshot.trips == 0)
   }
 
+  @Test func `a first call that still runs was let in, so another one goes beside it`() throws {
+    let breakers = try rampingBreakers(Self.policy)
+    let first = try breakers[0].begin()
+    host.clock.advance(by: .seconds(30))
+    let second = try breakers[1].begin()
+    #expect(throws: BreakerError.self) { try breakers[2].run {} }
+    second.succeed()
+    let more = try [breakers[1].begin(), breakers[2].begin()]
+    #expect(throws: BreakerError.self) { try breakers[0].run {} }
+    #expect(breakers[0].snapshot().ramp?.unitsPermitted == 3)
+    (more + [first]).forEach { $0.ignore() }
+  }
+
   @Test func `a rejection says why, and when it is over at the latest`() throws {
     let breaker = try rampingBreakers(Self.policy)[0]
     try breaker.run {}
