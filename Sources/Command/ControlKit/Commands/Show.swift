@@ -137,8 +137,7 @@ extension BreakerDetails {
       lines.flatMap { TextWrap.hanging($0, after: "", width: inner) }
     }
     section("Calls under way", wrapped(limit.calls))
-    let obstacle = snapshot.rejection?.cause == .held ? "the end of the hold" : "room"
-    section("Waiting for \(obstacle)", wrapped(limit.waiters))
+    section("Waiting for \(limit.obstacle)", wrapped(limit.waiters))
     let rows = HistoryRow.folded(history).suffix(Self.recentCount)
     let entries = HistoryLines(now: now, width: inner).render(Array(rows))
     section("History", entries.isEmpty ? ["nothing yet"] : entries)

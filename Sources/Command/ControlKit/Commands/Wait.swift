@@ -9,7 +9,7 @@ extension CommandSpec {
     details: [
       "The exit code is the answer: 0 if a call would be permitted, 75 if it would be rejected. "
         + "The command takes no permit and changes nothing.",
-      "A breaker with max-concurrent would reject a call too if there is no room for it now, whether "
+      "A breaker with max-concurrent, or in a ramp, would reject a call too if there is no room for it now, whether "
         + "or not the policy lets it wait. If nobody knows what is under way, the answer is that of "
         + "the breaker's state and mode.",
     ],
@@ -63,9 +63,9 @@ extension CommandSpec {
         + "The start or end of a probe does not wake it, so while a probe may be under way, it may "
         + "notice a change up to a second late.",
       "closed, open and half_open are the breaker's state. permitted and rejected are what would "
-        + "happen to a call now, whatever the mode. due means that the next call is a probe: time "
+        + "happen to a call now, whatever the mode, if there is room for it. due means that the next call is a probe: time "
         + "alone makes an open breaker due, but only that call makes it half_open.",
-      "free means that a call would be permitted now and that max-concurrent leaves room for it. Nothing "
+      "free means that a call would be permitted now and that max-concurrent and a ramp leave room for it. Nothing "
         + "wakes the command when a call ends, so it looks four times a second. The room is not kept: "
         + "'cbctl run' takes its place in the queue, and keeps its room while its command runs.",
     ],

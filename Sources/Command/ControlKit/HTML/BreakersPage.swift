@@ -287,7 +287,7 @@ private struct PageDetails {
     let limit = LimitDetails(snapshot: snapshot)
     for (label, text) in limit.facts { add(label, "\(text)") }
     add("calls under way", Self.list(limit.calls))
-    add("waiting for room", Self.list(limit.waiters))
+    add("waiting for \(limit.obstacle)", Self.list(limit.waiters))
     add("totals", "\(words.totals)")
     add("trips", "\(snapshot.trips)")
     add("opened", snapshot.openedAt.map { PageTime.full($0) })

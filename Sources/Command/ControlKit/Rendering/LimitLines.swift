@@ -110,6 +110,11 @@ struct LimitDetails {
     lines(snapshot.limit?.calls.sorted { $0.age > $1.age } ?? [], verb: "for")
   }
 
+  /// The obstacle for which callers wait.
+  var obstacle: String {
+    snapshot.rejection?.cause == .held ? "the end of the hold" : "room"
+  }
+
   /// The callers that wait, in the order in which they are served.
   var waiters: [String] { lines(snapshot.limit?.waiters ?? [], verb: "waiting for") }
 
