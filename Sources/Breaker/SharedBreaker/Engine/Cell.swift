@@ -172,8 +172,12 @@ extension Cell {
     slowAfter.store(known.policy.slowAfter?.inNanoseconds ?? .max, ordering: .relaxed)
     markedUntil.store(0, ordering: .relaxed)
     unsafe counters.store(known.counters?.address ?? ownAddress, ordering: .releasing)
-    rampHeadStart.store(known.breaker.record.rampHeadStart, ordering: .relaxed)
-    show(known.limit.map(kept), known.breaker.ramp, at: known.breaker.revision)
+    // Without a limit no call asks for a ramp.
+    if known.limit != nil {
+      rampUntil.store(known.breaker.ramp?.nanoseconds ?? 0, ordering: .relaxed)
+      rampHeadStart.store(known.breaker.record.rampHeadStart, ordering: .relaxed)
+    }
+    show(known.limit.map(kept), at: known.breaker.revision)
     bits.store(known.word.bits, ordering: .releasing)
   }
 
@@ -269,12 +273,11 @@ extension Cell {
     return limit
   }
 
-  private func show(_ limit: CellLimit?, _ ramp: Instant?, at revision: Int64) {
+  private func show(_ limit: CellLimit?, at revision: Int64) {
     let address = unsafe limit.map {
       unsafe UnsafeRawPointer(Unmanaged.passUnretained($0).toOpaque())
     }
     unsafe limitInForce.store(address, ordering: .releasing)
-    rampUntil.store(ramp?.nanoseconds ?? 0, ordering: .relaxed)
     limitRevision.store(revision, ordering: .releasing)
   }
 }
