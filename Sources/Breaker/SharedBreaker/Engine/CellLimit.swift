@@ -31,8 +31,8 @@ internal import BreakerStore
     terms = SlotTerms(limit, places: places, revision: .min)
   }
 
-  /// Whether calls of a breaker take room: those under a limit, those of a ramp, and those that wait for the end of a hold
-  /// or go first after it.
+  /// Whether calls of a breaker take room: under a limit, in a ramp, and around the end of a hold if callers may wait for it
+  /// or a ramp follows.
   ///
   /// Room for the calls of a breaker stays taken on the disk, so a hold alone takes none.
   static func takesRoom(_ breaker: StoredBreaker) -> Bool {

@@ -58,7 +58,7 @@ extension Engine {
     case .local:
       if !isAvailable || isAlone(cell) { return acceptAlone(report, of: cell) }
       guard case .hold(let wish) = report.outcome else { return .outdated }
-      // A time that a resource has named is true, also from a call that is no longer judged.
+      // A time that a resource has named counts, even from a call that is no longer judged.
       return mayWait ? tell(wish, of: cell) : nil
     case .store: break
     }
