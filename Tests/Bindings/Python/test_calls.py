@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
 import functools
@@ -15,6 +16,7 @@ import weakref
 
 from shared_breaker import (
     BreakerError,
+    Busy,
     InvalidName,
     InvalidPolicy,
     Rejected,
@@ -22,6 +24,22 @@ from shared_breaker import (
     breaker,
 )
 from support import Resource, StoreTestCase, eventually
+
+
+class ShopError(Exception):
+    """An error class of an application, with arguments of its own."""
+
+    def __init__(self, order):
+        super().__init__(f"order {order}")
+
+
+class ShopRejected(Rejected, ShopError):
+    def __init__(self, *args):
+        self.args = args
+
+
+class ShopBusy(ShopRejected, Busy):
+    pass
 
 
 def module_function(number):
@@ -82,6 +100,36 @@ class Blocks(StoreTestCase):
         again = pickle.loads(pickle.dumps(rejected))
         self.assertEqual(str(again), str(rejected))
         self.assertIn("250ms at the latest", str(again))
+
+    def test_a_lack_of_room_is_a_class_of_its_own_that_survives_pickling_and_copying(self):
+        gpu = self.store.breaker("gpu", max_concurrent=1)
+        permit = gpu.acquire()
+        for ask in (gpu.acquire, lambda: gpu.call(self.fail), lambda: asyncio.run(gpu.acquire_async())):
+            with self.assertRaises(Busy) as caught:
+                ask()
+        self.assertIsInstance(caught.exception, Rejected)
+        self.assertEqual(caught.exception.cause, "busy")
+        for again in (pickle.loads(pickle.dumps(caught.exception)), copy.copy(caught.exception)):
+            self.assertIs(type(again), Busy)
+            self.assertEqual((again.args, str(again)), (caught.exception.args, str(caught.exception)))
+        permit.report()
+        gpu.trip()
+        with self.assertRaises(Rejected) as caught:
+            gpu.acquire()
+        self.assertIs(type(caught.exception), Rejected)
+
+    def test_a_rejection_becomes_an_error_of_the_callers_own(self):
+        for rejected, cause in ((Rejected, "open"), (Busy, "busy")):
+            error = rejected("payments", "closed", "automatic", 2.0, None, cause).into(ShopRejected, ShopBusy)
+            self.assertIs(type(error), ShopBusy if rejected is Busy else ShopRejected)
+            self.assertIsInstance(error, ShopError)
+            self.assertIsInstance(error, rejected)
+            self.assertEqual((error.name, error.retry_after, error.cause), ("payments", 2.0, cause))
+            self.assertIn("payments is rejecting calls", str(error))
+            again = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(again), again.args), (type(error), error.args))
+            # One that has become another error can become a third one.
+            self.assertIsInstance(error.into(Rejected, Busy), rejected)
 
     def test_an_operators_reason_is_told_and_cannot_steer_a_terminal(self):
         payments = self.store.breaker("payments")

@@ -15,7 +15,7 @@ import unittest
 from urllib.parse import quote, unquote
 
 import shared_breaker
-from shared_breaker import Rejected, breaker
+from shared_breaker import Busy, Rejected, breaker
 from support import StoreTestCase, eventually
 
 
@@ -107,6 +107,14 @@ class ClientTestCase(StoreTestCase):
         return totals["successes"], totals["failures"], totals["ignored"]
 
 
+    def assert_can_be_pickled(self, integration):
+        """Assert that the errors of an integration survive pickling."""
+        for kind, cause in ((integration.Rejected, "open"), (integration.Busy, "busy")):
+            error = kind("api", "open", "automatic", 3.0, None, cause)
+            again = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(again), str(again)), (kind, str(error)))
+
+
 class Driver:
     """How the tests use a client: ``get`` reads a whole answer, and ``open`` one of which the body is to come."""
 
@@ -127,7 +135,7 @@ class Httpx(Driver):
     def make(self):
         client = importlib.import_module(self.module)
         integration = importlib.import_module(f"shared_breaker.{self.module}")
-        self.error, self.Rejected = client.TransportError, integration.Rejected
+        self.error, self.Rejected, self.Busy = client.TransportError, integration.Rejected, integration.Busy
         self.account_of = integration.account_of
         return client.Client(transport=integration.Transport(**self.options))
 
@@ -150,14 +158,13 @@ class Requests(Driver):
     def make(self):
         import requests
 
-        from shared_breaker.requests import Adapter
-        from shared_breaker.requests import Rejected as Both
-        from shared_breaker.requests import account_of
+        from shared_breaker import requests as integration
 
-        self.error, self.Rejected, self.account_of = requests.RequestException, Both, account_of
+        self.error, self.Rejected, self.Busy = requests.RequestException, integration.Rejected, integration.Busy
+        self.account_of = integration.account_of
         session = requests.Session()
         session.trust_env = False
-        session.mount("http://", Adapter(**self.options))
+        session.mount("http://", integration.Adapter(**self.options))
         return session
 
     def get(self, url, **headers):
@@ -198,7 +205,7 @@ class AsyncHttpx(InLoop):
     async def make_async(self):
         client = importlib.import_module(self.module)
         integration = importlib.import_module(f"shared_breaker.{self.module}")
-        self.error, self.Rejected = client.TransportError, integration.Rejected
+        self.error, self.Rejected, self.Busy = client.TransportError, integration.Rejected, integration.Busy
         self.account_of = integration.account_of
         return client.AsyncClient(transport=integration.AsyncTransport(**self.options))
 
@@ -237,11 +244,11 @@ class Aiohttp(InLoop):
     async def make_async(self):
         import aiohttp
 
-        from shared_breaker.aiohttp import Middleware, account_of
-        from shared_breaker.aiohttp import Rejected as Both
+        from shared_breaker import aiohttp as integration
 
-        self.error, self.Rejected, self.account_of = aiohttp.ClientError, Both, account_of
-        return aiohttp.ClientSession(middlewares=[Middleware(**self.options)])
+        self.error, self.Rejected, self.Busy = aiohttp.ClientError, integration.Rejected, integration.Busy
+        self.account_of = integration.account_of
+        return aiohttp.ClientSession(middlewares=[integration.Middleware(**self.options)])
 
     async def close(self):
         await self.client.close()
@@ -297,6 +304,7 @@ class Cases:
                 client.get(f"{self.url}/500")
             with self.assertRaises(client.Rejected) as caught:
                 client.get(f"{self.url}/200")
+            self.assertNotIsInstance(caught.exception, Busy)
         self.assertIsInstance(caught.exception, Rejected)
         self.assertIsInstance(caught.exception, client.error)
         self.assertEqual(caught.exception.name, self.name)
@@ -366,9 +374,10 @@ class Cases:
         with self.driver(max_concurrent=1) as client:
             first, rest, close = client.open(f"{self.url}/200/slow")
             first()
-            with self.assertRaises(client.Rejected) as caught:
+            with self.assertRaises(client.Busy) as caught:
                 client.get(f"{self.url}/200")
-            self.assertEqual(caught.exception.cause, "busy")
+            for kind in (Busy, client.Rejected, client.error):
+                self.assertIsInstance(caught.exception, kind)
             self.assertEqual(self.counts()[0], 0)
             self.server.go_on.set()
             rest()
@@ -556,10 +565,9 @@ class HttpxTests(Cases, ClientTestCase):
         self.assertEqual(names, {self.name, f"http/localhost:{self.server.server_port}"})
 
     def test_a_rejection_can_be_pickled(self):
-        from shared_breaker.httpx import Rejected as Both
+        from shared_breaker import httpx as integration
 
-        error = Both("api", "open", "automatic", 3.0, None, "open")
-        self.assertEqual(str(pickle.loads(pickle.dumps(error))), str(error))
+        self.assert_can_be_pickled(integration)
 
     def test_the_room_of_a_process_that_is_killed_while_it_reads_is_free(self):
         program = """
@@ -709,10 +717,9 @@ class RequestsTests(Cases, ClientTestCase):
             self.assertRaises(Rejected, client.get, f"{self.url}/200")
 
     def test_a_rejection_can_be_pickled(self):
-        from shared_breaker.requests import Rejected as Both
+        from shared_breaker import requests as integration
 
-        error = Both("api", "open", "automatic", 3.0, None, "open")
-        self.assertEqual(str(pickle.loads(pickle.dumps(error))), str(error))
+        self.assert_can_be_pickled(integration)
 
 
 @needs("aiohttp")
@@ -814,6 +821,11 @@ class AiohttpTests(LoopCases, ClientTestCase):
 
         asyncio.run(main())
         self.assertEqual(self.counts("api"), (2, 0, 0))
+
+    def test_a_rejection_can_be_pickled(self):
+        from shared_breaker import aiohttp as integration
+
+        self.assert_can_be_pickled(integration)
 
     def test_a_certificate_that_is_not_valid_is_a_failure(self):
         import types

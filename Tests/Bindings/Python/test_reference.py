@@ -28,7 +28,7 @@ stand there too, each with its default.
 SECTIONS = (
     ("Breakers and stores", "shared_breaker", ("breaker", "default_store", "SharedStore")),
     ("Calls", "shared_breaker", ("Breaker", "Permit")),
-    ("Errors", "shared_breaker", ("BreakerError", "Rejected", "StoreError", "InvalidPolicy", "InvalidName")),
+    ("Errors", "shared_breaker", ("BreakerError", "Rejected", "Busy", "StoreError", "InvalidPolicy", "InvalidName")),
     ("Answers of HTTP", "shared_breaker", ("retry_after", "too_many_requests")),
     ("Events", "shared_breaker", ("Event",)),
     ("Tests", "shared_breaker.testing", ("Clock", "Host")),
@@ -40,9 +40,9 @@ INTEGRATIONS = """
 
 | module | names |
 | --- | --- |
-| `shared_breaker.httpx`, `shared_breaker.httpx2` | `Transport`, `AsyncTransport`, `Rejected`, `account_of` |
-| `shared_breaker.requests` | `Adapter`, `Rejected`, `account_of` |
-| `shared_breaker.aiohttp` | `Middleware`, `Rejected`, `account_of` |
+| `shared_breaker.httpx`, `shared_breaker.httpx2` | `Transport`, `AsyncTransport`, `Rejected`, `Busy`, `account_of` |
+| `shared_breaker.requests` | `Adapter`, `Rejected`, `Busy`, `account_of` |
+| `shared_breaker.aiohttp` | `Middleware`, `Rejected`, `Busy`, `account_of` |
 | `shared_breaker.prometheus` | `BreakerCollector` |
 | `shared_breaker.opentelemetry` | `instrument` |
 | `shared_breaker.pytest_plugin` | the fixtures `breaker_host`, `breaker_store`, `breaker_clock` |
@@ -53,7 +53,8 @@ INTEGRATIONS = """
 
 
 # Made by others: a breaker by `breaker()`, a permit by `acquire()`, an event and an error by the package.
-MADE_BY_OTHERS = {"Breaker", "Permit", "Event", "BreakerError", "Rejected", "StoreError", "InvalidPolicy", "InvalidName"}
+MADE_BY_OTHERS = {
+    "Breaker", "Permit", "Event", "BreakerError", "Rejected", "Busy", "StoreError", "InvalidPolicy", "InvalidName"}
 
 
 def signature(name, thing):
@@ -87,10 +88,11 @@ def words(thing):
 
 
 def members(kind):
-    """Return the public members of a class, in the order of the source, those that it inherits too."""
+    """Return the public members of a class, in the order of the source, those too that it inherits from hidden ones."""
     found = {}
     for base in reversed(kind.__mro__):
-        if base.__module__.startswith("shared_breaker"):
+        is_listed = base is not kind and base is getattr(shared_breaker, base.__name__, None)
+        if base.__module__.startswith("shared_breaker") and not is_listed:
             found.update({name: member for name, member in vars(base).items() if not name.startswith("_")})
     return found
 

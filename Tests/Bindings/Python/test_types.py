@@ -12,7 +12,7 @@ from pathlib import Path
 
 PROGRAM = """
 from datetime import timedelta
-from shared_breaker import Breaker, Rejected, SharedStore, breaker, retry_after, too_many_requests
+from shared_breaker import Breaker, Busy, Rejected, SharedStore, breaker, retry_after, too_many_requests
 
 payments: Breaker = breaker(
     "payments", max_failures=3, open_for=timedelta(seconds=30), failure_rate=None, ignore=KeyError)
@@ -37,14 +37,21 @@ gpu: Breaker = payments.claiming(units=2, background=True)
 def train(epochs: int) -> int:
     return epochs
 
+class ShopError(Exception): ...
+class ShopRejected(Rejected, ShopError): ...
+class ShopBusy(ShopRejected, Busy): ...
+
 def work() -> float | None:
     try:
         with payments:
             text: str = charge(1, twice=True)
         number: int = payments.call(len, text)
         return float(number)
+    except Busy as busy:
+        return busy.retry_after
     except Rejected as rejected:
-        return rejected.retry_after
+        own: ShopRejected = rejected.into(ShopRejected, ShopBusy)
+        raise own from None
 
 async def work_async() -> bytes:
     async with payments:
@@ -58,7 +65,7 @@ import httpx2
 import requests
 from shared_breaker import breaker, httpx2 as other
 from shared_breaker.aiohttp import Middleware
-from shared_breaker.httpx import AsyncTransport, Rejected, Transport, account_of
+from shared_breaker.httpx import AsyncTransport, Busy, Rejected, Transport, account_of
 from shared_breaker.requests import Adapter
 
 def open_all() -> None:
@@ -69,6 +76,8 @@ def open_all() -> None:
     session.mount("https://", Adapter(name="api", hold=lambda answer: None))
     try:
         client.get("/")
+    except Busy as busy:
+        error: httpx.TransportError = busy
     except Rejected as rejected:
         wait: float | None = rejected.retry_after
         request: httpx.Request = rejected.request

@@ -32,7 +32,7 @@ static PyObject *seconds(int64_t nanoseconds) {
   return nanoseconds < 0 ? Py_NewRef(Py_None) : PyFloat_FromDouble((double)nanoseconds / 1e9);
 }
 
-// Raises Rejected. Returns NULL.
+// Raises Rejected, or Busy for lack of room. Returns NULL.
 PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection) {
   State *state = self->state;
   PyObject *wait = seconds(rejection->retry_after_ns);
@@ -43,13 +43,14 @@ PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection) {
       : rejection->cause == SB_CAUSE_HELD              ? "held"
       : rejection->cause == SB_CAUSE_RAMPING           ? "ramping"
                                                        : "open";
+  PyObject *type = rejection->cause == SB_CAUSE_BUSY ? state->busy : state->rejected;
   PyObject *cause = PyUnicode_InternFromString(word);
   PyObject *arguments = NULL, *error = NULL;
   if (wait && reason && cause)
     arguments = PyTuple_Pack(6, self->name, state->states[rejection->state],
                              state->modes[rejection->mode], wait, reason, cause);
-  if (arguments) error = PyObject_Call(state->rejected, arguments, NULL);
-  if (error) PyErr_SetObject(state->rejected, error);
+  if (arguments) error = PyObject_Call(type, arguments, NULL);
+  if (error) PyErr_SetObject(type, error);
   Py_XDECREF(error);
   Py_XDECREF(arguments);
   Py_XDECREF(cause);

@@ -28,7 +28,7 @@ struct Breaker;
 typedef struct {
   PyTypeObject *store, *news, *hook, *breaker, *permit, *guarded, *driver, *finished;
   PyObject *done;  // an awaitable that is already done
-  PyObject *rejected, *store_error, *invalid_policy, *invalid_name;
+  PyObject *rejected, *busy, *store_error, *invalid_policy, *invalid_name;
   PyObject *states[3], *modes[4], *kinds[2], *verdicts[3];
   PyTypeObject *coroutine, *generator, *async_generator, *method;
   PyObject *way_of_waiting;  // says how the running code waits for room

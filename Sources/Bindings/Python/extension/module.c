@@ -40,6 +40,7 @@ static int execute(PyObject *module) {
 
   struct { PyObject **place; const char *module, *name; } objects[] = {
       {&state->rejected, "shared_breaker._errors", "Rejected"},
+      {&state->busy, "shared_breaker._errors", "Busy"},
       {&state->store_error, "shared_breaker._errors", "StoreError"},
       {&state->invalid_policy, "shared_breaker._errors", "InvalidPolicy"},
       {&state->invalid_name, "shared_breaker._errors", "InvalidName"},
@@ -80,8 +81,9 @@ static void each(State *state, int (*visit)(PyObject **, void *), void *arg) {
       (PyObject **)&state->store,     (PyObject **)&state->news,      (PyObject **)&state->hook,
       (PyObject **)&state->breaker,   (PyObject **)&state->permit,    (PyObject **)&state->guarded,
       (PyObject **)&state->driver,    (PyObject **)&state->finished,  &state->done,
-      &state->rejected,               &state->store_error,            &state->invalid_policy,
-      &state->invalid_name,           &state->context,                (PyObject **)&state->coroutine,
+      &state->rejected,               &state->busy,                   &state->store_error,
+      &state->invalid_policy,         &state->invalid_name,           &state->context,
+      (PyObject **)&state->coroutine,
       (PyObject **)&state->generator, (PyObject **)&state->async_generator,
       (PyObject **)&state->method,    &state->variable,               &state->set_wakeup,
       &state->way_of_waiting};

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from . import _extension
 from ._breaker import Breaker, Permit
-from ._errors import BreakerError, InvalidName, InvalidPolicy, Rejected, StoreError
+from ._errors import BreakerError, Busy, InvalidName, InvalidPolicy, Rejected, StoreError
 from ._events import Event
 from ._http import retry_after, too_many_requests
 from ._shared_store import SharedStore
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Breaker",
     "BreakerError",
+    "Busy",
     "Event",
     "InvalidName",
     "InvalidPolicy",

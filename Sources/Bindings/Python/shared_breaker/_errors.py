@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    R = TypeVar("R", bound="Rejected")
 
 # The codes of the C library.
 _CODES = {
@@ -99,6 +103,21 @@ class Rejected(BreakerError):
         go at once; or ``busy`` if as many calls are under way as ``max_concurrent`` permits."""
         return str(self.args[5]) if len(self.args) > 5 else "open"
 
+    def into(self, rejected: type[R], busy: type[R]) -> R:
+        """Return this rejection as an error of your own, to be raised in its place.
+
+        Give a class for rejections of every cause, and one for ``Busy``, each with the arguments of this error::
+
+            class ShopRejected(Rejected, ShopError): ...
+            class ShopBusy(ShopRejected, Busy): ...
+
+            except Rejected as rejected:
+                raise rejected.into(ShopRejected, ShopBusy) from None
+
+        If ``ShopError`` takes arguments of its own, give ``ShopRejected`` an ``__init__`` that sets only ``self.args``.
+        """
+        return (busy if isinstance(self, Busy) else rejected)(*self.args)
+
     def __str__(self) -> str:
         """Say what happened and when to try again, in one line."""
         wait = self.retry_after
@@ -125,6 +144,19 @@ class Rejected(BreakerError):
             else:
                 what = f"it is {self.state}: {again}"
         return f"{visible(self.name)} is rejecting calls: {what}"
+
+
+class Busy(Rejected):
+    """The breaker had no room for the call: as many calls are under way as ``max_concurrent`` permits.
+
+    It is a ``Rejected`` whose ``cause`` is ``busy``. If there is a queue, the call has waited as long as it may, or the
+    queue was full. The resource has not failed, so you may treat it in another way::
+
+        except Busy:
+            return answer_from_cache(order)
+        except Rejected as rejected:
+            retry_later(order, after=rejected.retry_after)
+    """
 
 
 class StoreError(BreakerError):

@@ -23,8 +23,8 @@ def account_of(request: Any) -> str:
     return with_credentials(origin_of(request), request.headers)
 
 
-def transports(client: Any) -> tuple[type, type, type]:
-    """Make ``Transport``, ``AsyncTransport`` and ``Rejected`` for a module, httpx or httpx2."""
+def transports(client: Any) -> tuple[type, type, type, type]:
+    """Make ``Transport``, ``AsyncTransport``, ``Rejected`` and ``Busy`` for a module, httpx or httpx2."""
     # A full pool and a request that cannot be sent are the caller's own.
     errors = Errors(
         (client.TransportError, OSError),
@@ -37,8 +37,11 @@ def transports(client: Any) -> tuple[type, type, type]:
             Exception.__init__(self, *args)
             self._request = None
 
+    class Busy(Rejected, _errors.Busy):
+        """There was no room for the request, which was not sent."""
+
     def rejected(request: Any, error: _errors.Rejected) -> Rejected:
-        raised = Rejected(*error.args)
+        raised = error.into(Rejected, Busy)
         raised.request = request
         return raised
 
@@ -168,4 +171,4 @@ def transports(client: Any) -> tuple[type, type, type]:
         async def __aexit__(self, *error: Any) -> None:
             await self._wrapped.__aexit__(*error)
 
-    return Transport, AsyncTransport, Rejected
+    return Transport, AsyncTransport, Rejected, Busy

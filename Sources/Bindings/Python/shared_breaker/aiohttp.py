@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ._breaker import Breaker
     from ._clients import ClientOptions
 
-__all__ = ["Middleware", "Rejected", "account_of"]
+__all__ = ["Busy", "Middleware", "Rejected", "account_of"]
 
 
 _ERRORS = Errors((_client.ClientError, OSError), (_client.InvalidURL,))
@@ -41,6 +41,10 @@ _again: ContextVar[tuple[object, ...] | None] = ContextVar("shared_breaker_again
 
 class Rejected(_errors.Rejected, _client.ClientError):
     """A breaker rejected the request, which was not sent: an error of this package and of aiohttp."""
+
+
+class Busy(Rejected, _errors.Busy):
+    """There was no room for the request, which was not sent."""
 
 
 class Middleware:
@@ -65,7 +69,7 @@ class Middleware:
         try:
             call = await self._calls.begin_async(request)
         except _errors.Rejected as error:
-            raise Rejected(*error.args) from None
+            raise error.into(Rejected, Busy) from None
         try:
             response = await handler(request)
         except BaseException as error:

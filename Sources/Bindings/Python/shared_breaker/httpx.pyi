@@ -3,13 +3,15 @@ from typing import Unpack
 
 import httpx
 
+from . import Busy as _Busy
 from . import Rejected as _Rejected
 from ._breaker import Breaker
 from ._clients import ClientOptions
 
-__all__ = ["AsyncTransport", "Rejected", "Transport", "account_of"]
+__all__ = ["AsyncTransport", "Busy", "Rejected", "Transport", "account_of"]
 
 class Rejected(_Rejected, httpx.TransportError): ...
+class Busy(Rejected, _Busy): ...
 
 class Transport(httpx.BaseTransport):
     def __init__(

@@ -12,8 +12,8 @@ import httpx2 as _client
 
 from ._httpx import account_of, transports
 
-__all__ = ["AsyncTransport", "Rejected", "Transport", "account_of"]
+__all__ = ["AsyncTransport", "Busy", "Rejected", "Transport", "account_of"]
 
-Transport, AsyncTransport, Rejected = transports(_client)
-for _kind in (Transport, AsyncTransport, Rejected):
+Transport, AsyncTransport, Rejected, Busy = transports(_client)
+for _kind in (Transport, AsyncTransport, Rejected, Busy):
     _kind.__module__, _kind.__qualname__ = __name__, _kind.__name__  # so that errors can be pickled

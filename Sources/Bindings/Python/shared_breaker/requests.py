@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ._breaker import Breaker
     from ._clients import ClientOptions
 
-__all__ = ["Adapter", "Rejected", "account_of"]
+__all__ = ["Adapter", "Busy", "Rejected", "account_of"]
 
 
 # All of the client's are OSErrors. A request that cannot be sent is the caller's own mistake.
@@ -43,6 +43,10 @@ class Rejected(_errors.Rejected, _client.RequestException):
         # The class OSError, from which those of requests come, would take two of these for a number and its text.
         self.args = args
         self.request = self.response = None
+
+
+class Busy(Rejected, _errors.Busy):
+    """There was no room for the request, which was not sent."""
 
 
 class Adapter(BaseAdapter):
@@ -71,7 +75,7 @@ class Adapter(BaseAdapter):
         try:
             call = self._calls.begin(request)
         except _errors.Rejected as error:
-            rejected = Rejected(*error.args)
+            rejected = error.into(Rejected, Busy)
             rejected.request = request
             raise rejected from None
         try:
