@@ -137,7 +137,8 @@ class Httpx(Driver):
         integration = importlib.import_module(f"shared_breaker.{self.module}")
         self.error, self.Rejected, self.Busy = client.TransportError, integration.Rejected, integration.Busy
         self.account_of = integration.account_of
-        return client.Client(transport=integration.Transport(**self.options))
+        timeout = client.Timeout(30, pool=None)
+        return client.Client(transport=integration.Transport(**self.options), timeout=timeout)
 
     def get(self, url, **headers):
         return self.client.get(url, headers=headers).status_code
@@ -207,7 +208,8 @@ class AsyncHttpx(InLoop):
         integration = importlib.import_module(f"shared_breaker.{self.module}")
         self.error, self.Rejected, self.Busy = client.TransportError, integration.Rejected, integration.Busy
         self.account_of = integration.account_of
-        return client.AsyncClient(transport=integration.AsyncTransport(**self.options))
+        timeout = client.Timeout(30, pool=None)
+        return client.AsyncClient(transport=integration.AsyncTransport(**self.options), timeout=timeout)
 
     async def close(self):
         await self.client.aclose()
@@ -499,8 +501,27 @@ class LoopCases(Cases):
         self.assertEqual(self.counts(), (40, 0, 0))
 
 
+class PoolCases:
+    """The cases of clients that say how long they wait for their pool."""
+
+    def test_a_request_waits_for_room_no_longer_than_for_the_pool(self):
+        for queue_timeout, pool in ((3_600, 0.01), (3_600, 0), (0.01, 3_600), (0.01, None)):
+            self.server.go_on.clear()
+            with self.driver(max_concurrent=1, queue_timeout=queue_timeout) as client:
+                _, rest, close = client.open(f"{self.url}/200/slow")
+                usual = client.client.timeout
+                client.client.timeout = importlib.import_module(client.module).Timeout(30, pool=pool)
+                self.assertRaises(client.Busy, client.get, f"{self.url}/200")
+                client.client.timeout = usual
+                self.server.go_on.set()
+                rest()
+                close()
+                self.assertEqual(client.get(f"{self.url}/200"), 200)
+        self.assertEqual(self.counts(), (8, 0, 0))
+
+
 @needs("httpx")
-class HttpxTests(Cases, ClientTestCase):
+class HttpxTests(PoolCases, Cases, ClientTestCase):
     Driver = Httpx
 
     def test_a_full_pool_is_no_failure_of_the_service(self):
@@ -613,12 +634,12 @@ with client.stream("GET", sys.argv[1]) as answer:
 
 
 @needs("httpx")
-class AsyncHttpxTests(LoopCases, ClientTestCase):
+class AsyncHttpxTests(PoolCases, LoopCases, ClientTestCase):
     Driver = AsyncHttpx
 
 
 @needs("httpx2")
-class Httpx2Tests(Cases, ClientTestCase):
+class Httpx2Tests(PoolCases, Cases, ClientTestCase):
     Driver = Httpx2
 
 
@@ -645,7 +666,7 @@ class BothTests(ClientTestCase):
 
 
 @needs("httpx2")
-class AsyncHttpx2Tests(LoopCases, ClientTestCase):
+class AsyncHttpx2Tests(PoolCases, LoopCases, ClientTestCase):
     Driver = AsyncHttpx2
 
 

@@ -13,9 +13,10 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import timedelta
 from unittest import mock
 
-from shared_breaker import Breaker, Rejected, SharedStore
+from shared_breaker import Breaker, Busy, Rejected, SharedStore, StoreError
 from support import Resource, StoreTestCase, eventually, in_child, stop, threads
 
 # Another process that has a call under way until a line comes.
@@ -238,6 +239,117 @@ class Limits(StoreTestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(len(ran), 8)
+
+    def ways_to_acquire(self, gpu):
+        """Return functions that ask for a permit with the arguments of ``acquire``: in a thread, and in a loop."""
+        return gpu.acquire, lambda **words: asyncio.run(gpu.acquire_async(**words))
+
+    def test_a_call_may_wait_for_less_time_than_the_policy_says(self):
+        gpu = self.patient()
+        permit = gpu.acquire()
+        for acquire in self.ways_to_acquire(gpu):
+            for wait in (0, 0.01, timedelta(milliseconds=1)):
+                with self.assertRaises(Busy):
+                    acquire(wait=wait)
+                self.assertEqual(gpu.snapshot()["limit"]["waiting"], 0)
+        permit.report()
+        for acquire in self.ways_to_acquire(gpu):
+            for wait in (0, 5):
+                self.assertEqual(acquire(wait=wait).report(), "counted")
+
+    def test_a_call_that_may_wait_long_enough_gets_its_turn(self):
+        gpu = self.patient()
+        for acquire in self.ways_to_acquire(gpu):
+            permit = gpu.acquire()
+            got = []
+            thread = threading.Thread(target=lambda acquire=acquire, got=got: got.append(acquire(wait=3_000).report()))
+            thread.start()
+            eventually(lambda: gpu.snapshot()["limit"]["waiting"] == 1)
+            permit.report()
+            thread.join()
+            self.assertEqual(got, ["counted"])
+
+    def test_no_call_waits_longer_than_the_policy_says(self):
+        for words in ({"queue_timeout": 0.01}, {}):
+            gpu = self.store.breaker("gpu", max_concurrent=1, **words)
+            with gpu:
+                for acquire in map(self.outside, self.ways_to_acquire(gpu)):
+                    for wait in (3_600, 365 * 86_400):
+                        self.assertRaises(Busy, acquire, wait=wait)
+
+    def outside(self, acquire):
+        """Return a function that asks outside of the calls that surround this code."""
+        return lambda **words: contextvars.Context().run(lambda: acquire(**words))
+
+    def test_a_call_that_may_not_wait_until_the_end_of_a_hold_is_turned_away_at_once(self):
+        gpu = self.patient()
+        gpu.hold(3_000)
+        for acquire in self.ways_to_acquire(gpu):
+            for wait in (0, 2_900):
+                with self.assertRaises(Rejected) as caught:
+                    acquire(wait=wait)
+                self.assertEqual(caught.exception.cause, "held")
+
+    def test_a_call_that_does_not_wait_stops_no_event_loop(self):
+        gpu = self.patient()
+
+        async def main():
+            permit = await gpu.acquire_async()
+            with self.assertRaises(Busy):
+                gpu.acquire(wait=0)
+            with self.assertRaisesRegex(RuntimeError, "async with"):
+                gpu.acquire(wait=0.01)
+            await permit.report_async()
+            self.assertEqual(gpu.acquire(wait=0).report(), "counted")
+
+        asyncio.run(main())
+
+    def test_a_wait_is_that_of_the_policy_while_the_policy_cannot_be_read(self):
+        gpu = self.store.breaker("gpu", max_concurrent=1, queue_timeout=0.01)
+        permit = gpu.acquire()
+        with mock.patch.object(Breaker, "snapshot", side_effect=StoreError("the disk is full", -106)):
+            for acquire in self.ways_to_acquire(gpu):
+                self.assertRaises(Busy, acquire, wait=3_600)
+        permit.report()
+
+    def test_a_signal_ends_a_wait_that_is_shorter_than_that_of_the_policy(self):
+        gpu = self.patient()
+        permit = gpu.acquire()
+
+        def interrupt(*words):
+            raise Resource("interrupted")
+
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, interrupt))
+
+        def send():
+            eventually(lambda: gpu.snapshot()["limit"]["waiting"] == 1)
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        with self.assertRaises(Resource):
+            gpu.acquire(wait=3_000)
+        sender.join()
+        self.assertEqual(gpu.snapshot()["limit"]["waiting"], 0)
+        permit.report()
+
+    def test_a_time_to_wait_that_is_none_takes_no_permit(self):
+        for acquire in self.ways_to_acquire(self.gpu):
+            for wait, error in ((-1, ValueError), (float("nan"), ValueError), ("1", TypeError)):
+                self.assertRaises(error, acquire, wait=wait)
+        self.assertEqual(self.gpu.snapshot()["limit"]["in_use"], 0)
+
+    def test_a_permit_takes_the_units_that_the_call_asks_for(self):
+        gpu = self.store.breaker("gpu", max_concurrent=3, reserve=1)
+        for acquire in self.ways_to_acquire(gpu):
+            with acquire(units=2, background=True) as permit:
+                self.assertEqual(gpu.snapshot()["limit"]["in_use"], 2)
+                self.assertRaises(Busy, acquire, background=True)
+                self.assertRaises(Busy, acquire, units=2, wait=0)
+                acquire().report()
+            self.assertIsNone(permit.kind)
+            self.assertEqual(gpu.snapshot()["limit"]["in_use"], 0)
+            self.assertRaises(ValueError, acquire, units=0)
 
     def test_many_coroutines_wait_without_blocking_their_loop(self):
         gpu = self.patient(max_failures=1000)

@@ -8,7 +8,7 @@ import os
 import unittest
 from unittest import mock
 
-from shared_breaker import Rejected
+from shared_breaker import Busy, Rejected
 from support import StoreTestCase
 
 # A server whose greenlets call one breaker. The holder can only end if the one that waits lets it run.
@@ -73,6 +73,35 @@ permit.report()
 print(gpu.snapshot()["limit"]["in_use"])
 """
 
+IMPATIENT = """
+import gevent
+from shared_breaker import Busy, SharedStore
+
+gpu = SharedStore().breaker("gpu", max_concurrent=1, queue_timeout=3600)
+permit = gpu.acquire()
+is_over = gevent.event.Event()
+others = gevent.spawn(is_over.wait)
+
+def call(wait):
+    try:
+        gpu.acquire(wait=wait)
+    except Busy:
+        print("busy")
+
+for wait in (0, 0.01):
+    gevent.spawn(call, wait).join()
+# It can only end if the one that waits lets it run.
+waiting = gevent.spawn(call, 3000)
+while gpu.snapshot()["limit"]["waiting"] != 1:
+    gevent.sleep(0)
+is_over.set()
+others.join()
+waiting.kill()
+permit.report()
+print(gpu.snapshot()["limit"]["in_use"])
+"""
+
+
 def has(module):
     return importlib.util.find_spec(module) is not None
 
@@ -95,6 +124,10 @@ class Greenlets(StoreTestCase):
     @unittest.skipUnless(has("gevent"), "gevent is not installed")
     def test_a_greenlet_that_is_killed_leaves_the_queue(self):
         self.assertEqual(self.run_python(KILLED), "0\n")
+
+    @unittest.skipUnless(has("gevent"), "gevent is not installed")
+    def test_a_greenlet_may_wait_for_less_time_than_the_policy_says_while_others_run(self):
+        self.assertEqual(self.run_python(IMPATIENT), "busy\nbusy\n0\n")
 
     @unittest.skipUnless(has("gevent"), "gevent is not installed")
     def test_a_main_greenlet_of_a_patched_program_lets_others_run_while_it_waits(self):
@@ -225,6 +258,21 @@ class Coroutines(StoreTestCase):
             return most - before
 
         self.assertLess(trio.run(main), 20)
+        self.assertEqual(self.gpu.snapshot()["limit"]["in_use"], 0)
+
+    @unittest.skipUnless(has("trio"), "trio is not installed")
+    def test_a_coroutine_of_trio_may_wait_for_less_time_than_the_policy_says(self):
+        import trio
+
+        async def main():
+            async with await self.gpu.acquire_async():
+                for wait in (0, 0.01):
+                    with self.assertRaises(Busy):
+                        await self.gpu.acquire_async(wait=wait)
+                with self.assertRaises(Busy):
+                    self.gpu.acquire(wait=0)
+
+        trio.run(main)
         self.assertEqual(self.gpu.snapshot()["limit"]["in_use"], 0)
 
     @unittest.skipUnless(has("trio"), "trio is not installed")

@@ -32,6 +32,8 @@ stop = payments.store.listen(lambda event: print(event.kind))
 payments.store.handle("pager", lambda entry: None)
 
 gpu: Breaker = payments.claiming(units=2, background=True)
+with gpu.acquire(wait=timedelta(seconds=1), units=2, background=True) as permit:
+    kind: str | None = permit.kind
 
 @gpu
 def train(epochs: int) -> int:
@@ -54,6 +56,10 @@ def work() -> float | None:
         raise own from None
 
 async def work_async() -> bytes:
+    async with await payments.acquire_async(wait=0) as permit:
+        await permit.report_async("hold", hold_for=2)
+    await payments.trip_async(open_for=timedelta(seconds=3), reason="repairs")
+    await payments.hold_async(hold_for=4, reason="quota")
     async with payments:
         return await charge_async(2)
 """

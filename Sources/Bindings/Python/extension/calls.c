@@ -125,14 +125,15 @@ int sb_begin_now(Breaker *self, sb_permit *permit, uint64_t *room) {
   return sb_entered(self, code, &rejection);
 }
 
-// Takes a permit, and waits for the store if it must. Returns as sb_begin_now() does, but never SB_WOULD_BLOCK.
-int sb_begin(Breaker *self, sb_permit *permit, uint64_t *room) {
+// Takes a permit, and waits for the store and for room if it must, as a call that has waited before. Returns as
+// sb_begin_now() does, but never SB_WOULD_BLOCK.
+int sb_begin(Breaker *self, sb_permit *permit, uint64_t *room, int64_t waited) {
   uint64_t outer = *room;
   int code = sb_begin_now(self, permit, room);
   if (code != SB_WOULD_BLOCK) return code;
   if (!outer) outer = sb_room_around(self);
   sb_rejection rejection = SB_REJECTION_INIT;
-  code = sb_enter_and_wait(self, outer, permit, &rejection);
+  code = sb_enter_and_wait(self, outer, waited, permit, &rejection);
   code = sb_entered(self, code, &rejection);
   if (code == SB_OK && permit->kind && sb_takes_room(self, permit, room)) code = SB_LIMITED;
   if (sb_after_waiting(self, permit->kind == SB_PROBE)) return give_up(self, permit);
@@ -143,7 +144,7 @@ int sb_begin(Breaker *self, sb_permit *permit, uint64_t *room) {
 int sb_begin_and_watch(Breaker *self, sb_permit *permit, uint64_t *room) {
   int code = sb_begin_now(self, permit, room);
   if (code == SB_OK || code == SB_LIMITED) return code;
-  if (code == SB_WOULD_BLOCK) code = sb_begin(self, permit, room);
+  if (code == SB_WOULD_BLOCK) code = sb_begin(self, permit, room, 0);
   if (sb_watch(self)) return give_up(self, permit);
   return code;
 }

@@ -93,6 +93,9 @@ typedef struct Breaker {
 
 #define NEVER_LOGGED (-1)
 
+// The longest duration of the library, 365 days. A call that counts as having waited so long does not wait any more.
+#define SB_LONGEST (INT64_C(365) * 86400 * 1000000000)
+
 // How a call ended, as the library takes it. `owner` keeps the text alive.
 typedef struct {
   int outcome;
@@ -184,7 +187,7 @@ bool sb_runs_handlers(State *state);
 int sb_wait_until_readable(Store *store, int descriptor);
 
 // room.c
-int sb_enter_and_wait(Breaker *self, uint64_t outer, sb_permit *permit, sb_rejection *rejection);
+int sb_enter_and_wait(Breaker *self, uint64_t outer, int64_t waited, sb_permit *permit, sb_rejection *rejection);
 
 // nesting.c
 uint64_t sb_room_around(Breaker *self);
@@ -196,7 +199,7 @@ uint64_t sb_int_as_room(PyObject *number);
 PyObject *sb_environment_of(sb_store *handle, PyObject *rooms, State *state);
 
 // calls.c
-int sb_begin(Breaker *self, sb_permit *permit, uint64_t *room);
+int sb_begin(Breaker *self, sb_permit *permit, uint64_t *room, int64_t waited);
 int sb_begin_and_watch(Breaker *self, sb_permit *permit, uint64_t *room);
 int sb_entered(Breaker *self, int code, const sb_rejection *rejection);
 int sb_after_waiting(Breaker *self, bool has_changed);

@@ -72,7 +72,11 @@ static int execute(PyObject *module) {
       {&state->verdicts[2], "refused"}};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (intern(words[i].place, words[i].text)) return -1;
-  return 0;
+
+  PyObject *longest = PyLong_FromLongLong(SB_LONGEST);
+  int status = longest ? PyModule_AddObjectRef(module, "LONGEST", longest) : -1;
+  Py_XDECREF(longest);
+  return status;
 }
 
 // Visits each reference that the state holds.

@@ -6,6 +6,7 @@ typedef struct {
   Breaker *breaker;
   sb_permit permit;
   uint64_t outer;   // the room of the call that it is inside of, if another thread asks for it
+  int64_t waited;   // how long its call counts as having waited for room already
   sb_turn *turn;    // what it waits for; NULL if it does not
   PyObject *bell;   // has the descriptor, which must stay open as long as the turn
   bool is_asking;   // whether a thread is asking for the turn, and so has to see to what becomes of it
@@ -85,7 +86,7 @@ static PyObject *permit_enter(PyObject *object, PyObject *wait) {
   if (waits) {
     // In the main thread signals take its place.
     sb_interruptible(NULL, &self->is_given_up);
-    code = sb_begin(self->breaker, &permit, &room);
+    code = sb_begin(self->breaker, &permit, &room, self->waited);
     sb_interruptible(NULL, NULL);
   } else {
     code = sb_begin_now(self->breaker, &permit, &room);
@@ -98,7 +99,8 @@ static PyObject *permit_enter(PyObject *object, PyObject *wait) {
 // Asks for the permit, or for the turn that it waits for.
 static int ask_for_turn(Permit *self, int descriptor, sb_permit *permit, sb_rejection *rejection, uint32_t flags) {
   if (self->turn) return sb_turn_take(self->turn, permit, rejection, flags);
-  return sb_turn_open_on(self->breaker->handle, descriptor, 0, self->outer, permit, rejection, &self->turn, flags);
+  return sb_turn_open_on(self->breaker->handle, descriptor, self->waited, self->outer, permit, rejection, &self->turn,
+                         flags);
 }
 
 // _queue(wait, bell) -> None if the permit was granted; True if it waits, and the bell rings when to ask again; False if
@@ -161,6 +163,14 @@ PyObject *sb_ready(PyObject *module, PyObject *permits) {
   while (list && PyDict_Next(permits, &position, &permit, NULL))
     if (is_ready(permit) && PyList_Append(list, permit)) Py_CLEAR(list);
   return list;
+}
+
+// _has_waited(for_ns): the call counts as having waited for room so long already, and waits that much less.
+static PyObject *permit_has_waited(PyObject *object, PyObject *time) {
+  long long nanoseconds = PyLong_AsLongLong(time);
+  if (nanoseconds == -1 && PyErr_Occurred()) return NULL;
+  ((Permit *)object)->waited = nanoseconds;
+  Py_RETURN_NONE;
 }
 
 // _look_around(): the permit is for a call inside of those that surround the running code.
@@ -243,6 +253,7 @@ static PyMethodDef methods[] = {
     {"_enter", permit_enter, METH_O, NULL},
     {"_queue", permit_queue, METH_VARARGS, NULL},
     {"_is_ready", permit_is_ready, METH_NOARGS, NULL},
+    {"_has_waited", permit_has_waited, METH_O, NULL},
     {"_look_around", permit_look_around, METH_NOARGS, NULL},
     {"_room", permit_room, METH_NOARGS, NULL},
     {"_leave_queue", permit_leave_queue, METH_NOARGS, NULL},

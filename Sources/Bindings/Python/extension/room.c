@@ -69,17 +69,21 @@ static int enter_in_thread(Breaker *self, uint64_t outer, sb_permit *permit, sb_
 }
 
 // Takes a permit as sb_enter_inside() does, and waits for the file and for room. The code is SB_INTERRUPTED, with an
-// exception, if a handler has raised, or if waiting for room would stop the loop that runs this code.
-int sb_enter_and_wait(Breaker *self, uint64_t outer, sb_permit *permit, sb_rejection *rejection) {
-  PyObject *way = PyObject_CallNoArgs(self->state->way_of_waiting);
+// exception, if a handler has raised, or if waiting for room would stop the loop that runs this code. A call that counts
+// as having waited for so long already waits that much less; with SB_LONGEST it does not wait for room at all.
+int sb_enter_and_wait(Breaker *self, uint64_t outer, int64_t waited, sb_permit *permit, sb_rejection *rejection) {
+  // The queue answers a call that does not wait at once, which stops no loop.
+  PyObject *way = waited == SB_LONGEST ? Py_NewRef(Py_None) : PyObject_CallNoArgs(self->state->way_of_waiting);
   if (!way) return SB_INTERRUPTED;
-  int64_t begin = now();
+  int64_t begin = now() - waited;
   int code = SB_WAITING;
-  if (way == Py_None) code = enter_in_thread(self, outer, permit, rejection);
+  // Only a turn knows of a wait before.
+  bool needs_turn = waited > 0;
+  if (way == Py_None && !needs_turn) code = enter_in_thread(self, outer, permit, rejection);
   if (code == SB_WAITING) {
     code = enter_in_turn(self, way, begin, outer, permit, rejection);
     // A thread can still wait if the process has no descriptor left for the turn.
-    if (way == Py_None && code == SB_ERR_RESOURCES)
+    if (way == Py_None && !needs_turn && code == SB_ERR_RESOURCES)
       INTERRUPTIBLY((Store *)self->store, code,
                     sb_enter_inside(self->handle, outer, permit, rejection, 0));
   }

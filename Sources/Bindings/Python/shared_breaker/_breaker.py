@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 
 from . import _extension
-from ._errors import Rejected
+from ._errors import Rejected, StoreError
 from ._functions import (
     ASYNC_GENERATOR,
     COROUTINE,
@@ -15,6 +15,7 @@ from ._functions import (
     guard_generator,
     resemble_function,
 )
+from ._http import duration
 from ._judge import IGNORED, SUCCESS, named_time, outcome_number
 from ._observed import ObservedBreaker
 from ._policy import elapsed_nanoseconds, nanoseconds
@@ -86,32 +87,62 @@ class Breaker(ObservedBreaker):
         named: Any = update_wrapper(guarded, function)
         return named  # type: ignore[no-any-return]
 
-    def acquire(self) -> Permit:
+    def acquire(
+        self, *, wait: Seconds | None = None, units: int | None = None, background: bool | None = None
+    ) -> Permit:
         """Ask for the right to make one call, which you report on with ``Permit.report``.
 
         A permit that is dropped without a report is ignored: the call tells nothing about the resource.
+
+        ``wait`` is how long this call waits for room, for the end of a hold, or in a ramp, if that is less than the
+        ``queue_timeout`` of the policy: 0 to take a permit now or not at all. None waits as the policy says.
+        ``units`` and ``background`` are those of ``claiming``.
         """
-        permit = self._permit()
+        wait_ns = None if wait is None else nanoseconds(wait)
+        permit = self._claiming(units, background)._permit()
         try:
-            permit._enter(True)
+            if wait_ns is None:
+                permit._enter(True)
+            # A call that need not wait need not know the policy either.
+            elif not permit._enter(False):
+                permit._has_waited(self._wait_used_up(wait_ns))
+                permit._enter(True)
         except Rejected as rejected:
             self._tell(rejected)
             raise
         self._tell()
         return permit
 
-    async def acquire_async(self) -> Permit:
+    async def acquire_async(
+        self, *, wait: Seconds | None = None, units: int | None = None, background: bool | None = None
+    ) -> Permit:
         """Do what ``acquire`` does, without blocking the event loop."""
-        permit = self._permit()
+        wait_ns = None if wait is None else nanoseconds(wait)
+        permit = self._claiming(units, background)._permit()
         try:
             if permit._enter(False):
                 return permit
+            if wait_ns is not None:
+                permit._has_waited(await _aio().in_thread(lambda: self._wait_used_up(wait_ns)))
             await _aio().enter(permit)
         except Rejected as rejected:
             self._tell(rejected)
             raise
         self._tell()
         return permit
+
+    def _claiming(self, units: int | None, background: bool | None) -> Self:
+        return self if units is None and background is None else self.claiming(units, background)
+
+    def _wait_used_up(self, wait: int) -> int:
+        """Return for how long a call has to count as having waited already, so that it waits for a time and no longer."""
+        if not wait:
+            return _extension.LONGEST
+        try:
+            patience = self.snapshot()["policy"]["queue-timeout"]
+        except StoreError:  # asking for the permit says what follows from it
+            return 0
+        return max(0, round((duration(patience or "") or 0) * 1e9) - wait)
 
     def acquire_token(self, owner_pid: int | None = None) -> str:
         """Ask for the right to make one call that another process reports on.

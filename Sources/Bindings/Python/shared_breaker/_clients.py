@@ -135,13 +135,16 @@ class Calls:
             return self._breaker
         return self._named(self._name if isinstance(self._name, str) else self._name(request))
 
-    def begin(self, request: object) -> Call:
-        """Begin the call of a request; raise Rejected if its breaker rejects it."""
-        return Call(self._breaker_of(request).acquire(), self._errors)
+    def begin(self, request: object, wait: float | None = None) -> Call:
+        """Begin the call of a request; raise Rejected if its breaker rejects it.
 
-    async def begin_async(self, request: object) -> Call:
+        ``wait`` is how long the client waits for room, if it says so.
+        """
+        return Call(self._breaker_of(request).acquire(wait=wait), self._errors)
+
+    async def begin_async(self, request: object, wait: float | None = None) -> Call:
         """Do what ``begin`` does, without blocking the event loop."""
-        return Call(await self._breaker_of(request).acquire_async(), self._errors)
+        return Call(await self._breaker_of(request).acquire_async(wait=wait), self._errors)
 
 
 class Call:

@@ -136,7 +136,7 @@ class _Times:
         number = _number(text)
         if number is None:
             date = None
-            if (wait := _duration(text)) is None:
+            if (wait := duration(text)) is None:
                 date = _http_date(text, self._now)
                 if date is None:
                     date = _internet_date(text)
@@ -166,7 +166,7 @@ def _number(text: str) -> float | None:
     return float(text) if re.fullmatch(_NUMBER, text) else None
 
 
-def _duration(text: str) -> float | None:
+def duration(text: str) -> float | None:
     """Read a duration such as ``1h``, ``6m0s`` or ``250ms``."""
     import re
 

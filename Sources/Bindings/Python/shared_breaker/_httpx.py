@@ -23,6 +23,12 @@ def account_of(request: Any) -> str:
     return with_credentials(origin_of(request), request.headers)
 
 
+def wait_of(request: Any) -> float | None:
+    """Return how long a request waits for a connection of the pool, and so for room; None if it does not say."""
+    wait: float | None = request.extensions.get("timeout", {}).get("pool")
+    return wait
+
+
 def transports(client: Any) -> tuple[type, type, type, type]:
     """Make ``Transport``, ``AsyncTransport``, ``Rejected`` and ``Busy`` for a module, httpx or httpx2."""
     # A full pool and a request that cannot be sent are the caller's own.
@@ -101,7 +107,7 @@ def transports(client: Any) -> tuple[type, type, type, type]:
         def handle_request(self, request: Any) -> Any:
             check(request)
             try:
-                call = self._calls.begin(request)
+                call = self._calls.begin(request, wait_of(request))
             except _errors.Rejected as error:
                 raise rejected(request, error) from None
             try:
@@ -141,7 +147,7 @@ def transports(client: Any) -> tuple[type, type, type, type]:
         async def handle_async_request(self, request: Any) -> Any:
             check(request)
             try:
-                call = await self._calls.begin_async(request)
+                call = await self._calls.begin_async(request, wait_of(request))
             except _errors.Rejected as error:
                 raise rejected(request, error) from None
             try:

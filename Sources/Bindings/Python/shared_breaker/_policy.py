@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from . import _extension
 from ._errors import InvalidPolicy
 from ._text import exact
 
@@ -87,7 +88,7 @@ def elapsed_nanoseconds(time: Seconds | None) -> int:
 
 
 def _whole(seconds: float) -> int:
-    return min(round(seconds * 1e9), 365 * 86_400 * 10**9)
+    return min(round(seconds * 1e9), _extension.LONGEST)
 
 
 def _seconds(time: Seconds) -> float:
