@@ -8,10 +8,12 @@ import http.server
 import importlib
 import importlib.util
 import json
+import os
 import pickle
 import socket
 import threading
 import unittest
+from unittest import mock
 from urllib.parse import quote, unquote
 
 import shared_breaker
@@ -585,6 +587,46 @@ class HttpxTests(PoolCases, Cases, ClientTestCase):
         names = {snapshot["name"] for snapshot in self.store.snapshots()}
         self.assertEqual(names, {self.name, f"http/localhost:{self.server.server_port}"})
 
+    def test_a_client_with_a_transport_reads_no_proxy_from_the_environment_and_takes_one_that_is_given(self):
+        import httpx
+
+        from shared_breaker.httpx import Transport
+
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            nowhere = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with mock.patch.dict(os.environ, {"HTTP_PROXY": nowhere, "http_proxy": nowhere, "NO_PROXY": "", "no_proxy": ""}):
+            with httpx.Client(transport=Transport(), trust_env=True) as client:
+                self.assertEqual(client.get(f"{self.url}/200").status_code, 200)
+            with httpx.Client(mounts={"http://": Transport(httpx.HTTPTransport(proxy=nowhere), name="through")}) as client:
+                self.assertRaises(httpx.ConnectError, client.get, f"{self.url}/200")
+        self.assertEqual((self.counts(), self.counts("through")), ((1, 0, 0), (0, 1, 0)))
+
+    def test_a_request_through_a_proxy_has_the_breaker_of_its_host(self):
+        import httpx
+
+        from shared_breaker.httpx import Transport
+
+        class Proxy(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(503)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *words):
+                pass
+
+        proxy = Server(("127.0.0.1", 0), Proxy)
+        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        self.addCleanup(proxy.server_close)
+        self.addCleanup(thread.join)
+        self.addCleanup(proxy.shutdown)
+        through = httpx.HTTPTransport(proxy=f"http://127.0.0.1:{proxy.server_port}")
+        with httpx.Client(transport=Transport(through, max_failures=1)) as client:
+            self.assertEqual(client.get("http://shop.example/").status_code, 503)
+            self.assertRaises(Rejected, client.get, "http://shop.example/")
+        self.assertEqual(self.counts("http/shop.example:80"), (0, 1, 0))
+
     def test_a_rejection_can_be_pickled(self):
         from shared_breaker import httpx as integration
 
@@ -636,6 +678,87 @@ with client.stream("GET", sys.argv[1]) as answer:
 @needs("httpx")
 class AsyncHttpxTests(PoolCases, LoopCases, ClientTestCase):
     Driver = AsyncHttpx
+
+    @needs("h2", "hypercorn")
+    def test_streams_of_one_connection_of_http_2_are_calls_beside_each_other(self):
+        import httpx
+        from hypercorn.asyncio import serve
+        from hypercorn.config import Config
+
+        from shared_breaker.httpx import AsyncTransport
+
+        async def answer(scope, receive, send):
+            if scope["type"] == "lifespan":
+                for _ in range(2):
+                    await send({"type": (await receive())["type"] + ".complete"})
+                return
+            status = int(scope["path"].strip("/"))
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            await send({"type": "http.response.body", "body": b"x" * 1_000, "more_body": True})
+            if status == 200:
+                await go_on.wait()
+            await send({"type": "http.response.body", "body": b"x" * 1_000})
+
+        async def main():
+            nonlocal go_on
+            go_on, end = asyncio.Event(), asyncio.Event()
+            path = os.path.join(self.directory, "http2")
+            config = Config()
+            config.bind, config.accesslog, config.errorlog = [f"unix:{path}"], None, None
+            server = asyncio.create_task(serve(answer, config, shutdown_trigger=end.wait))
+            while not os.path.exists(path):
+                await asyncio.sleep(0.001)
+            inner = httpx.AsyncHTTPTransport(http1=False, http2=True, uds=path)
+            transport = AsyncTransport(inner, name="api", max_concurrent=2, max_failures=1)
+            async with httpx.AsyncClient(transport=transport, base_url="http://shop.example", timeout=60) as client:
+                async with client.stream("GET", "/200") as first:
+                    async with client.stream("GET", "/200") as second:
+                        versions = first.http_version, second.http_version
+                        with self.assertRaises(Busy):
+                            await client.get("/200")
+                    # The stream that was closed early has given its room back, and its connection is still there.
+                    async with client.stream("GET", "/200") as third:
+                        go_on.set()
+                        self.assertEqual(len(await third.aread()), 2_000)
+                    self.assertEqual(len(await first.aread()), 2_000)
+                self.assertEqual((await client.get("/500")).status_code, 500)
+                with self.assertRaises(Rejected):
+                    await client.get("/200")
+            end.set()
+            await server
+            return versions
+
+        go_on = None
+        self.assertEqual(asyncio.run(main()), ("HTTP/2", "HTTP/2"))
+        self.assertEqual(self.counts("api"), (3, 1, 0))
+
+    @needs("trio")
+    def test_streams_in_trio_keep_their_room_and_their_cancellation_tells_nothing(self):
+        import httpx
+        import trio
+
+        from shared_breaker.httpx import AsyncTransport
+
+        async def main():
+            timeout = httpx.Timeout(60, pool=None)
+            async with httpx.AsyncClient(transport=AsyncTransport(max_concurrent=1), timeout=timeout) as client:
+                async with client.stream("GET", f"{self.url}/200/slow") as answer:
+                    with self.assertRaises(Busy):
+                        await client.get(f"{self.url}/200")
+                    self.server.go_on.set()
+                    self.assertEqual(len(await answer.aread()), 200_000)
+                self.server.go_on.clear()
+                with trio.CancelScope() as scope:
+                    async with client.stream("GET", f"{self.url}/200/slow") as answer:
+                        async for _ in answer.aiter_raw():
+                            scope.cancel()
+                self.assertTrue(scope.cancelled_caught)
+                self.assertEqual((await client.get(f"{self.url}/200")).status_code, 200)
+                with self.assertRaises(httpx.TransportError):
+                    await client.get(f"{self.url}/200/broken")
+
+        trio.run(main)
+        self.assertEqual(self.counts(), (2, 1, 1))
 
 
 @needs("httpx2")

@@ -739,6 +739,26 @@ class Clients(Recipe):
         self.assertIsInstance(caught.exception.__cause__, Rejected)
         self.assertRegex(caught.exception.__cause__.name, f"^{self.name}/[0-9a-f]{{12}}$")
 
+    @needs("httpx2")
+    def test_a_client_of_huggingface_hub_has_a_breaker_for_each_host(self):
+        import httpx2
+
+        made = []
+        # It stands for the package, of which the recipe uses only this function.
+        package = types.SimpleNamespace(set_client_factory=made.append)
+        with mock.patch.dict(sys.modules, {"huggingface_hub": package}):
+            recipe = self.load("huggingface_client")
+        self.assertEqual(made, [recipe.new_client])
+        with made[0]() as client:
+            self.assertEqual(client.get(f"{self.url}/200").status_code, 200)
+            self.assertEqual(client.get(f"{self.url}/429").status_code, 429)
+            with self.assertRaises(Rejected) as caught:
+                client.get(f"{self.url}/200")
+        self.assertEqual(caught.exception.cause, "held")
+        self.assertIsInstance(caught.exception, httpx2.TransportError)
+        # The package sends a request again after any of these.
+        self.assertNotIsInstance(caught.exception, (httpx2.TimeoutException, httpx2.NetworkError))
+
     def test_a_key_that_an_sdk_uses_is_held_for_all_and_has_not_failed(self):
         class APIStatusError(Exception):
             def __init__(self, status, **headers):
