@@ -525,6 +525,49 @@ class Coroutines(StoreTestCase):
         totals = self.totals("payments")
         self.assertEqual((totals["successes"], totals["failures"], totals["ignored"]), (1, 1, 1))
 
+    def test_a_permit_of_either_way_to_ask_can_be_a_block_of_either_kind(self):
+        async def main():
+            for words in ({}, {"wait": 0}, {"units": 2, "background": True}):
+                with self.payments.acquire(**words) as call:
+                    self.assertEqual(call.kind, "normal")
+                async with self.payments.acquire(**words) as call:
+                    self.assertEqual(call.kind, "normal")
+                with await self.payments.acquire_async(**words) as call:
+                    self.assertEqual(call.kind, "normal")
+                async with await self.payments.acquire_async(**words) as call:
+                    self.assertEqual(call.kind, "normal")
+                self.assertIsNone(call.kind)
+
+        self.run_loop(main())
+        self.assertEqual(self.totals("payments")["successes"], 12)
+
+    def test_the_block_of_a_probe_closes_the_breaker(self):
+        async def main():
+            for wait in (None, 5):
+                await self.payments.trip_async(open_for=1e-9)
+                async with await self.payments.acquire_async(wait=wait) as call:
+                    self.assertEqual(call.kind, "probe")
+                self.assertEqual(self.payments.state, "closed")
+
+        self.run_loop(main())
+
+    def test_the_block_of_a_permit_that_is_cancelled_or_closed_tells_nothing(self):
+        async def stream():
+            async with await self.payments.acquire_async():
+                yield 1
+
+        async def main():
+            with self.assertRaises(asyncio.CancelledError):
+                async with await self.payments.acquire_async():
+                    raise asyncio.CancelledError
+            parts = stream()
+            await parts.__anext__()
+            await parts.aclose()
+
+        self.run_loop(main())
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["failures"], totals["ignored"]), (0, 0, 2))
+
     def test_a_loop_can_trip_and_hold(self):
         async def main():
             await self.payments.hold_async(60, "over quota")

@@ -276,6 +276,33 @@ class Coroutines(StoreTestCase):
         self.assertEqual(self.gpu.snapshot()["limit"]["in_use"], 0)
 
     @unittest.skipUnless(has("trio"), "trio is not installed")
+    def test_a_permit_can_be_a_block_in_trio_which_can_trip_and_hold(self):
+        import trio
+
+        payments = self.store.breaker("payments", max_failures=1)
+
+        async def main():
+            async with await payments.acquire_async():
+                await trio.sleep(0)
+            with trio.CancelScope() as scope:
+                async with await payments.acquire_async():
+                    scope.cancel()
+                    await trio.sleep_forever()
+            with self.assertRaises(LookupError):
+                async with await payments.acquire_async():
+                    raise LookupError
+            await payments.trip_async(open_for=60)
+            payments.reset()
+            await payments.hold_async(60)
+            with self.assertRaises(Rejected) as caught:
+                await payments.acquire_async(wait=0)
+            return caught.exception.cause
+
+        self.assertEqual(trio.run(main), "held")
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["failures"], totals["ignored"]), (1, 1, 1))
+
+    @unittest.skipUnless(has("trio"), "trio is not installed")
     def test_a_cancelled_coroutine_of_trio_leaves_the_queue_and_is_not_a_failure(self):
         import trio
 
