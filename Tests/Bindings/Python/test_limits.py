@@ -304,6 +304,29 @@ class Limits(StoreTestCase):
 
         asyncio.run(main())
 
+    def test_calls_that_begin_to_wait_together_read_the_policy_together(self):
+        gpu, reads = self.patient(), []
+        snapshot = Breaker.snapshot
+
+        def read(breaker):
+            reads.append(1)
+            return snapshot(breaker)
+
+        async def main():
+            permit = await gpu.acquire_async()
+            tasks = [asyncio.create_task(gpu.acquire_async(wait=3_000)) for _ in range(100)]
+            while self.store.snapshot("gpu")["limit"]["waiting"] < 100:
+                await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await permit.report_async()
+
+        # The time stands still, and four threads read.
+        with mock.patch.object(Breaker, "snapshot", read), mock.patch("shared_breaker._breaker.monotonic", lambda: 1.0):
+            asyncio.run(main())
+        self.assertLessEqual(len(reads), 4)
+
     def test_a_wait_is_that_of_the_policy_while_the_policy_cannot_be_read(self):
         gpu = self.store.breaker("gpu", max_concurrent=1, queue_timeout=0.01)
         permit = gpu.acquire()

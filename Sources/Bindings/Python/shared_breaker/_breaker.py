@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+from time import monotonic
 
 from . import _extension
 from ._errors import Rejected, StoreError
@@ -105,6 +106,8 @@ class Breaker(ObservedBreaker):
                 permit._enter(True)
             # A call that need not wait need not know the policy either.
             elif not permit._enter(False):
+                if self._has_to_read_patience(wait_ns):
+                    self._read_patience()
                 permit._has_waited(self._wait_used_up(wait_ns))
                 permit._enter(True)
         except Rejected as rejected:
@@ -123,7 +126,9 @@ class Breaker(ObservedBreaker):
             if permit._enter(False):
                 return permit
             if wait_ns is not None:
-                permit._has_waited(await _aio().in_thread(lambda: self._wait_used_up(wait_ns)))
+                if self._has_to_read_patience(wait_ns):
+                    await _aio().in_thread(self._read_patience)
+                permit._has_waited(self._wait_used_up(wait_ns))
             await _aio().enter(permit)
         except Rejected as rejected:
             self._tell(rejected)
@@ -136,13 +141,20 @@ class Breaker(ObservedBreaker):
 
     def _wait_used_up(self, wait: int) -> int:
         """Return for how long a call has to count as having waited already, so that it waits for a time and no longer."""
-        if not wait:
-            return _extension.LONGEST
+        return max(0, self._patience[0] - wait) if wait else _extension.LONGEST
+
+    def _has_to_read_patience(self, wait: int) -> bool:
+        return wait > 0 and monotonic() > self._patience[1]
+
+    def _read_patience(self) -> None:
+        """Read how long callers may wait, unless another call has just done so: many may begin to wait at once."""
+        if monotonic() <= self._patience[1]:
+            return
         try:
-            patience = self.snapshot()["policy"]["queue-timeout"]
+            text = self.snapshot()["policy"]["queue-timeout"]
         except StoreError:  # asking for the permit says what follows from it
-            return 0
-        return max(0, round((duration(patience or "") or 0) * 1e9) - wait)
+            text = None
+        self._patience = round((duration(text or "") or 0) * 1e9), monotonic() + 1
 
     def acquire_token(self, owner_pid: int | None = None) -> str:
         """Ask for the right to make one call that another process reports on.

@@ -31,7 +31,7 @@ class ObservedBreaker(_extension.Breaker):
     """A breaker without what makes calls, which ``Breaker`` adds."""
 
     __slots__ = ("_before", "_changes", "_claims", "_declared", "_judge_result", "_judges_failures", "_listeners",
-                 "_origin")
+                 "_origin", "_patience")
 
     if TYPE_CHECKING:
         store: FollowedStore
@@ -41,6 +41,8 @@ class ObservedBreaker(_extension.Breaker):
         _declared: tuple[str | None, int]
         _before: ObservedBreaker
         _origin: ObservedBreaker | None
+        # How long callers may wait for room, in nanoseconds, and until when that counts.
+        _patience: tuple[int, float]
         _judge_result: Callable[[object], Ending | None] | None
         _judges_failures: bool
 
@@ -62,6 +64,7 @@ class ObservedBreaker(_extension.Breaker):
         self._judges_failures = judge.judges_failures
         self._declared = policy, on_store_failure
         self._claims = self._origin = None
+        self._patience = 0, 0.0
         return self
 
     def __repr__(self) -> str:
@@ -106,6 +109,7 @@ class ObservedBreaker(_extension.Breaker):
         origin = self._origin or self
         claiming._claims, claiming._origin, claiming._declared = claims, origin, self._declared
         claiming._listeners, claiming._changes = [], None
+        claiming._patience = self._patience
         claiming._judge_result = self._judge_result
         claiming._judges_failures = self._judges_failures
         # Events of its calls are told by the breaker that it was made of.
