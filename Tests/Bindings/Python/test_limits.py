@@ -305,16 +305,19 @@ class Limits(StoreTestCase):
         asyncio.run(main())
 
     def test_calls_that_begin_to_wait_together_read_the_policy_together(self):
-        gpu, reads = self.patient(), []
+        gpu, reads, all_ask = self.patient(), [], threading.Event()
         snapshot = Breaker.snapshot
 
         def read(breaker):
+            all_ask.wait()
             reads.append(1)
             return snapshot(breaker)
 
         async def main():
             permit = await gpu.acquire_async()
             tasks = [asyncio.create_task(gpu.acquire_async(wait=3_000)) for _ in range(100)]
+            await asyncio.sleep(0)
+            all_ask.set()
             while self.store.snapshot("gpu")["limit"]["waiting"] < 100:
                 await asyncio.sleep(0)
             for task in tasks:
