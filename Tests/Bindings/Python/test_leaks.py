@@ -12,7 +12,7 @@ import sys
 import tracemalloc
 import unittest
 
-from shared_breaker import Rejected, SharedStore, pybreaker
+from shared_breaker import Busy, Rejected, SharedStore, pybreaker
 from support import Resource, StoreTestCase
 
 TIMES = 2_000
@@ -119,6 +119,20 @@ class Leaks(StoreTestCase):
                 pass
 
         self.check(work)
+
+    def test_calls_that_find_no_room_keep_nothing(self):
+        gpu = self.store.breaker("gpu", max_concurrent=2)
+        permit = gpu.acquire(units=2)
+
+        def work():
+            for words in ({}, {"units": 2}, {"background": True}):
+                try:
+                    gpu.acquire(wait=0, **words)
+                except Busy as busy:
+                    busy.into(Rejected, Busy)
+
+        self.check(work)
+        permit.report()
 
     def test_coroutines_and_generators_keep_nothing(self):
         @self.payments
