@@ -121,7 +121,12 @@ class Leaks(StoreTestCase):
         self.check(work)
 
     def test_calls_that_find_no_room_keep_nothing(self):
-        gpu = self.store.breaker("gpu", max_concurrent=2)
+        self.check_without_room(self.store.breaker("gpu", max_concurrent=2))
+
+    def test_calls_that_leave_the_queue_keep_nothing(self):
+        self.check_without_room(self.store.breaker("gpu", max_concurrent=2, queue_timeout=3600), 300)
+
+    def check_without_room(self, gpu, *times):
         permit = gpu.acquire(units=2)
 
         def work():
@@ -131,7 +136,7 @@ class Leaks(StoreTestCase):
                 except Busy as busy:
                     busy.into(Rejected, Busy)
 
-        self.check(work)
+        self.check(work, *times)
         permit.report()
 
     def test_coroutines_and_generators_keep_nothing(self):

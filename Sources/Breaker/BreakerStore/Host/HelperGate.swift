@@ -6,11 +6,17 @@ package enum HelperGate {
   /// Runs a body inside of the gate, or outside of it.
   package typealias Passage = @Sendable (() -> Void) -> Void
 
-  private static let passages = Guarded<(inside: Passage, outside: Passage)?>(nil)
+  /// A struct, because each look at closures that a generic type keeps by themselves would wrap them once more.
+  private struct Passages {
+    let inside: Passage
+    let outside: Passage
+  }
+
+  private static let passages = Guarded<Passages?>(nil)
 
   /// Sets the gate, before the first thread is started.
   package static func install(inside: @escaping Passage, outside: @escaping Passage) {
-    passages.withLock { $0 = (inside, outside) }
+    passages.withLock { $0 = Passages(inside: inside, outside: outside) }
   }
 
   /// Runs the work of a thread.
