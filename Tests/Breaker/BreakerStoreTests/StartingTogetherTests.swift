@@ -17,7 +17,7 @@ import Testing
         try Files.changeMode(directory, to: mode)
       }
       // A machine that is busy with other tests may need a while for so many processes.
-      let puppets = try (0..<32).map { _ in try stage.puppet("lock-timeout=20000") }
+      let puppets = try (0..<32).map { _ in try stage.puppet("lock-timeout=1800000") }
       // No process has opened anything: the first creates what is missing.
       let answers = try puppets.ask("connect")
       try #require(answers.count("ok") == 32, "round \(round): \(Set(answers))")
@@ -37,7 +37,7 @@ import Testing
   func `the file of a new store is a whole store even without its log`() throws {
     for _ in 0..<rounds(50) {
       let stage = try Stage()
-      let puppets = try (0..<4).map { _ in try stage.puppet("lock-timeout=20000") }
+      let puppets = try (0..<4).map { _ in try stage.puppet("lock-timeout=1800000") }
       try #require(try puppets.ask("connect").count("ok") == 4)
       let alone = stage.store + ".alone"
       try Files.write(alone, try Files.read(stage.store))
@@ -53,7 +53,7 @@ import Testing
     // The reader has seen no table, so none may get into the file before it has finished.
     var reader: Holder? = try Holder(
       stage.store, "PRAGMA journal_mode = WAL; BEGIN; SELECT * FROM sqlite_schema")
-    let maker = try stage.puppet("lock-timeout=20000")
+    let maker = try stage.puppet("lock-timeout=1800000")
     try maker.send("connect")
     try DirectoryWatch.wait(in: StorePath.split(stage.store).directory) {
       try Database.value(stage.store, "PRAGMA user_version") != "0"
