@@ -19,10 +19,10 @@ CREATE TABLE fleet (
 -- The latest command about each aspect of a breaker. It names breakers, so that it outlives them.
 CREATE TABLE fleet_command (
   breaker TEXT NOT NULL,
-  aspect TEXT NOT NULL,                         -- 'state', 'mode', or 'policy:' with a key of the policy
+  aspect TEXT NOT NULL,                         -- 'state', 'hold', 'mode', or 'policy:' with a key of the policy
   stamp INTEGER NOT NULL,                       -- of two commands, the one with the higher stamp is later,
   host TEXT NOT NULL,                           -- or else the one of the host with the greater name
-  action TEXT NOT NULL,                         -- 'trip', 'reset', 'force' or 'policy'
+  action TEXT NOT NULL,                         -- 'trip', 'reset', 'end-hold', 'force' or 'policy'
   mode INTEGER,
   length_ns INTEGER,                            -- how long a trip or a mode lasts; NULL if it was not said
   policy_set TEXT,                              -- as 'open-for=1m probes=2'

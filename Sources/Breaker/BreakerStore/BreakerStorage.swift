@@ -380,7 +380,7 @@ extension FleetNews {
   fileprivate var isCommand: Bool {
     switch self {
     case .command, .remembered: true
-    case .suspicion, .recovery: false
+    case .suspicion, .recovery, .hold: false
     }
   }
 }

@@ -1,4 +1,4 @@
-internal import BreakerCore
+@_spi(Relay) internal import BreakerCore
 internal import BreakerStore
 
 /// Holding calls by hand, and ending a hold.
@@ -44,13 +44,24 @@ extension Breaker {
   ///
   /// Calls that are under way bring no hold any more.
   ///
-  /// - Parameter reason: Why, for the history.
-  /// - Returns: Whether there was a hold.
+  /// - Parameters:
+  ///   - reason: Why, for the history.
+  ///   - scope: Which hosts the command reaches. Each of them ends the holds that were told before it, and no host
+  ///     believes an older one afterwards.
+  /// - Returns: Whether there was a hold on this host.
   /// - Throws: `BreakerError.store` if the store cannot be used, or another process locks it for longer than
-  ///   ``StoreOptions/lockTimeout``. Then nothing has changed.
-  @discardableResult public func endHold(reason: String? = nil) throws(BreakerError) -> Bool {
+  ///   ``StoreOptions/lockTimeout``, and `BreakerError.noRelay` if other hosts cannot be told. Then nothing has
+  ///   changed.
+  @discardableResult public func endHold(
+    reason: String? = nil, scope: CommandScope = .host
+  ) throws(BreakerError) -> Bool {
+    let command = try engine.given(.endHold, reason, scope, to: name)
     do throws(StoreError) {
-      return try engine.step(cell, orCreate: false) { $0.endHold(reason: reason) }?.answer ?? false
+      // A command to the fleet is kept with its breaker.
+      return try engine.step(cell, orCreate: command != nil) { draft in
+        draft.command = command
+        return draft.endHold(reason: reason)
+      }?.answer ?? false
     } catch {
       throw .store(error)
     }

@@ -228,8 +228,11 @@ public struct HoldSnapshot: Sendable, Hashable {
   /// Why, such as `HTTP 429`; nil if no reason was given.
   public let reason: String?
 
-  /// The process that has set it last, in words.
+  /// The process that has set it last, or the host that has told it, in words.
   public let setBy: String?
+
+  /// The host of the fleet that has told it; nil if this host was told itself.
+  public let host: String?
 
   init(_ hold: Hold, at now: Instant) {
     endsIn = .nanoseconds(hold.remaining(at: now))
@@ -240,6 +243,7 @@ public struct HoldSnapshot: Sendable, Hashable {
     isByHand = hold.isByHand
     reason = hold.reason
     setBy = hold.setBy
+    host = hold.host
   }
 }
 

@@ -123,6 +123,7 @@ public enum BreakerDocument {
       .init("by_hand", .bool(hold.isByHand)),
       .init("reason", JSONValue(hold.reason)),
       .init("set_by", JSONValue(hold.setBy)),
+      .init("host", JSONValue(hold.host)),
     ])
   }
 

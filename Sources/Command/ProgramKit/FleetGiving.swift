@@ -48,6 +48,8 @@ public struct FleetGiving: Sendable, Hashable {
       return [.init("action", .string("trip")), .init("for_ms", JSONValue(milliseconds: time))]
     case .reset:
       return [.init("action", .string("reset"))]
+    case .endHold:
+      return [.init("action", .string("end-hold"))]
     case .force(let mode, let time):
       return [
         .init("action", .string("force")), .init("mode", .string(mode.wireName)),

@@ -115,8 +115,9 @@ class Words(StoreTestCase):
             "queue": {"max_concurrent": 8, "queue_timeout": 60}, "queue_timeout": {"max_concurrent": 8},
             "lost_calls": {"max_concurrent": 8},
         }
-        value = {"Count": 4, "Rate": 0.25, "Seconds": 90, "Factor": 3, "CountOrRate": 2, "Word": "failure"}
-        said = {**value, "Rate": "25%", "Seconds": "90s"}
+        value = {"Count": 4, "Rate": 0.25, "Seconds": 90, "Factor": 3, "CountOrRate": 2, "Word": "failure",
+                 "Flag": True}
+        said = {**value, "Rate": "25%", "Seconds": "90s", "Flag": "yes"}
         for word, kind in _KINDS.items():
             with self.subTest(word):
                 keywords = {"window": 60, **beside.get(word, {})} if word == "min_calls" else {

@@ -122,6 +122,8 @@ class Guide(unittest.TestCase):
                     shown = "`None`" if value is None else str(value).rstrip("s%")
                     if _KINDS[key] == "Word":
                         shown = f'`"{value}"`'
+                    if _KINDS[key] == "Flag":
+                        shown = f"`{value == 'yes'}`"
                     self.assertEqual(default, shown, key)
         self.assertEqual(policy, {})
 

@@ -65,6 +65,7 @@ import Testing
     clean.outageTimes = [Moment.start.boot]
     clean.generationOfState = bench.record.generation
     clean.holds.least = bench.record.generation
+    clean.holds.endedAtMilliseconds = bench.now.wallMilliseconds
     clean.totals = totals
     clean.lastError = "refused"
     clean.closedAt = bench.now.boot

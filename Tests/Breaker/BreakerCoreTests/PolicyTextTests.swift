@@ -10,6 +10,7 @@ import Testing
     .holdFor: "2s", .holdMax: "1h", .rampUp: "10s",
     .probes: "3", .successesToClose: "4", .probeTimeout: "1d", .probeCalls: "9",
     .probeFailureRate: "33.3333%", .fleetQuorum: "3", .fleetSpread: "10s",
+    .fleetHold: "yes",
     .maxConcurrent: "8", .reserve: "2", .queue: "20", .queueTimeout: "30s",
     .lostCalls: "failure",
   ]
@@ -20,7 +21,7 @@ import Testing
     .rate: ("0.5", "a rate such as 50%"),
     .factor: ("2x", "a factor such as 1.5"),
     .countOrRate: ("3.5", "a whole number such as 3, or a rate such as 30%"),
-    .word: ("sometimes", "ignored or failure"),
+    .word: ("sometimes", "one of its words"),
   ]
 
   /// A policy with every rate set, so that every key applies.
@@ -60,8 +61,9 @@ import Testing
     let (text, form) = try #require(Self.garbage[key.value])
     var policy = Self.full
     let error = #expect(throws: PolicyError.self) { try policy.set(key, to: text) }
+    let words = key.words.isEmpty ? form : key.words.joined(separator: " or ")
     let none = key.isOptional ? ", or none" : ""
-    #expect(error == PolicyError(key, "\(key.rawValue) cannot be '\(text)': use \(form)\(none)"))
+    #expect(error == PolicyError(key, "\(key.rawValue) cannot be '\(text)': use \(words)\(none)"))
     #expect(policy == Self.full)
   }
 
@@ -144,6 +146,7 @@ import Testing
       rampUp: .seconds(10),
       probes: 3, probeTimeout: .seconds(86_400),
       probeCalls: 9, probeFailureRate: 0.333_333, fleetQuorum: .hosts(3), fleetSpread: .seconds(10),
+      fleetHold: true,
       maxConcurrent: 8, reserve: 2, queue: 20, queueTimeout: .seconds(30), lostCalls: .failure)
     #expect(try words.applied(to: BreakerPolicy()) == policy)
   }

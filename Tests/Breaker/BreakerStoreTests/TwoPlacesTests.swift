@@ -97,7 +97,7 @@ private struct Walk {
             record.modeSet(to: .forcedOpen, for: time, reason: "drill", by: "ann", at: now)
           }
         case .declare:
-          let words = "max-failures=\(number % 3 + 1)"
+          let words = "max-failures=\(number % 3 + 1) fleet-hold=yes"
           draft.add(OwnShare(declared: words, isUndeclared: true, pending: Counted()))
         case .override: return draft.override("\(number)")
         case .note: draft.note(.extended, reason: nil)
@@ -113,7 +113,7 @@ private struct Walk {
 
   private static func actions(_ number: Int) -> [FleetCommand.Action] {
     [
-      .reset, .trip(for: .seconds(number)), .force(.observe, for: .seconds(number)),
+      .reset, .endHold, .trip(for: .seconds(number)), .force(.observe, for: .seconds(number)),
       .force(.automatic, for: nil), .policy(set: [.probes: "\(number)"], unset: [.openFor]),
     ]
   }
@@ -162,6 +162,7 @@ private struct Walk {
       random.pick(Self.actions(number)), to: name, stamp: max(1, stamp), age: age)
     let news = random.pick([
       FleetNews.command(command), .remembered(command), .suspicion(name: name, hosts: 2),
+      .hold(name: name, host: "b", FleetHold(left: age, after: stamp)),
     ])
     let latest = stages[0].clock.clock.wallMilliseconds - Int64(number)
     let published = try stages.map { try $0.storage.pendingOrders(limit: 1).first?.id }

@@ -108,6 +108,41 @@ import Testing
       try relay.apply([.suspicion(name: "none", hosts: 9)], position: nil) == [.noBreaker])
   }
 
+  @Test func `a hold of another host is kept in the file with its host`() throws {
+    let stage = try Stage()
+    let store = stage.sharedStore()
+    let llm = try store.breaker("llm", policy: BreakerPolicy(fleetHold: true))
+    let relay = try #require(try store.claimRelay(fleet: "prod", host: "a"))
+    func hear(_ hold: FleetHold) throws -> FleetVerdict? {
+      try relay.apply([.hold(name: "llm", host: "b", hold)], position: nil).first
+    }
+    let none = FleetNews.hold(name: "none", host: "b", FleetHold(left: .seconds(60)))
+    #expect(try relay.apply([none], position: nil) == [.noBreaker])
+    #expect(try hear(FleetHold(left: .seconds(60), after: 4, reason: "HTTP 429")) == .applied)
+    let read = try stage.sharedStore().breaker("llm").snapshot()
+    #expect(read.hold == llm.snapshot().hold)
+    #expect(read.hold?.host == "b" && read.hold?.reason == "HTTP 429")
+    #expect(read.hold?.endsIn == .seconds(60))
+    let end = Self.command(.endHold, stamp: 4, name: "llm")
+    #expect(try relay.apply([.command(end)], position: nil) == [.unneeded])
+    let later = Self.command(.endHold, stamp: 5, name: "llm")
+    #expect(try relay.apply([.command(later)], position: nil) == [.applied])
+    #expect(llm.snapshot().hold == nil)
+    // The registers of the fleet tell what was ended, whatever this breaker has seen.
+    #expect(try hear(FleetHold(left: .seconds(60), after: 4)) == .overtaken)
+    #expect(try store.delete("llm"))
+    let new = try store.breaker("llm", policy: BreakerPolicy(fleetHold: true))
+    try new.run {}
+    #expect(try hear(FleetHold(left: .seconds(60), after: 4)) == .overtaken)
+    #expect(try hear(FleetHold(left: .seconds(60), after: 5)) == .applied)
+    try new.reset(scope: .fleet)
+    #expect(try hear(FleetHold(left: .seconds(90), after: 5)) == .overtaken)
+    #expect(try relay.pendingCommands().map(\.command.action) == [.reset])
+    #expect(try new.endHold(scope: .fleet) == false)
+    #expect(try relay.pendingCommands().map(\.command.action) == [.reset, .endHold])
+    #expect(try store.fleetCommands(to: "llm").map(\.aspect).sorted() == ["hold", "state"])
+  }
+
   @Test func `a remembered command from before the latest local change is not needed`() throws {
     let stage = try Stage()
     let store = stage.sharedStore()

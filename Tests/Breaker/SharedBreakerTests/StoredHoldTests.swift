@@ -32,7 +32,7 @@ import Testing
     #expect(breakers[1].snapshot().totals.held == 10)
   }
 
-  @Test(arguments: ["X'00'", "zeroblob(56)", "zeroblob(144)", "randomblob(1000)", "NULL"])
+  @Test(arguments: ["X'00'", "zeroblob(96)", "zeroblob(200)", "randomblob(1000)", "NULL"])
   func `a hold that is damaged holds no call`(blob: String) throws {
     let stage = try Stage()
     let breaker = try stage.sharedStore().breaker("llm")
@@ -45,7 +45,7 @@ import Testing
     #expect(other.snapshot().totals.held < 1 << 40)
   }
 
-  @Test(arguments: 7..<18, [Int64.max, .min, -1])
+  @Test(arguments: 7..<25, [Int64.max, .min, -1])
   func `an impossible number of a hold neither ends nor blocks a process`(
     index: Int, number: Int64
   ) throws {

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     # A whole number is a count, and a fraction is a rate.
     CountOrRate = int | float
     Word = str
+    # True is written yes, and False no.
+    Flag = bool
 else:
 
     class TypedDict:
@@ -57,6 +59,7 @@ class PolicyWords(TypedDict, total=False):
     probe_failure_rate: Rate | None
     fleet_quorum: CountOrRate | None
     fleet_spread: Seconds | None
+    fleet_hold: Flag
     max_concurrent: Count | None
     reserve: Count | None
     queue: Count | None
@@ -69,7 +72,7 @@ _KINDS = {
     "open_for": "Seconds",
     **{word: str(kind).partition(" ")[0] for word, kind in PolicyWords.__annotations__.items()},
 }
-_EXPECTED = {"Count": "a whole number", "Seconds": "a number of seconds or a timedelta", "Word": "a word"}
+_EXPECTED = {"Count": "a whole number", "Seconds": "a number of seconds or a timedelta", "Word": "a word", "Flag": "True or False"}
 _NUMBERS = (int, float)
 
 
@@ -122,7 +125,9 @@ def _text(key: str, value: object) -> str:
         raise TypeError(f"there is no policy keyword {key!r}: use one of {', '.join(sorted(_KINDS))}")
     if value is None:
         return "none"
-    if isinstance(value, str) and kind in ("Seconds", "Word"):
+    if kind == "Flag" and isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str) and kind in ("Seconds", "Word", "Flag"):
         if value.split() != [value]:  # it would declare other words, too
             raise InvalidPolicy(f"{key} cannot be {value!r}: give one value without spaces")
         return exact(value, key, InvalidPolicy)
@@ -130,7 +135,7 @@ def _text(key: str, value: object) -> str:
     if kind == "Seconds" and (is_number or hasattr(value, "total_seconds")):
         return f"{nanoseconds(value)}ns"  # type: ignore[arg-type]
     number: Any = value
-    if not is_number or kind in ("Seconds", "Word") or (kind == "Count" and not isinstance(value, int)):
+    if not is_number or kind in ("Seconds", "Word", "Flag") or (kind == "Count" and not isinstance(value, int)):
         raise TypeError(f"{key} has to be {_EXPECTED.get(kind, 'a number')}, and not {value!r}")
     if kind == "Rate" or (kind == "CountOrRate" and isinstance(value, float)):
         return f"{_plain(number * 100)}%"

@@ -41,6 +41,40 @@ extension BreakerRecord {
     return Step(answer: true, events: [event])
   }
 
+  /// Another host of the fleet was told to leave the resource alone, which holds calls of this host too.
+  ///
+  /// - Parameters:
+  ///   - hold: What the other host tells.
+  ///   - host: The other host.
+  ///   - end: The latest stamp of a command to end holds that this host knows; 0 if none.
+  ///   - now: The time.
+  ///   - policy: The policy in force, whose `hold-max` cuts the time.
+  /// - Returns: What became of it; `overtaken` if it was ended before it came.
+  package mutating func heard(
+    _ hold: FleetHold, on host: String, after end: Int64, at now: Moment, policy: BreakerPolicy
+  ) -> Step<FleetVerdict> {
+    func nothing(_ verdict: FleetVerdict) -> Step<FleetVerdict> {
+      Step(answer: verdict, events: [])
+    }
+    guard policy.fleetHold else { return nothing(.unneeded) }
+    guard hold.left > .zero else { return nothing(.expired) }
+    guard hold.after >= end, !wasEnded(sinceBefore: hold.age, at: now) else {
+      return nothing(.overtaken)
+    }
+    let wish = CallOutcome.Hold(.lasting(hold.left + max(.zero, hold.age)), reason: hold.reason)
+    let done = heldBack(wish, by: .host(host, hold), at: now, policy: policy)
+    guard case .holds = done.answer else { return nothing(.unneeded) }
+    return Step(answer: .applied, events: done.events)
+  }
+
+  /// Whether a hold was ended on this host after one of this age was set elsewhere.
+  private func wasEnded(sinceBefore age: Duration, at now: Moment) -> Bool {
+    // One in the future comes from a clock that was wrong.
+    guard let ended = holds.endedAtMilliseconds, ended <= now.wallMilliseconds else { return false }
+    return now.wallMilliseconds.subtractingSaturating(max(0, age.inNanoseconds) / 1_000_000)
+      <= ended
+  }
+
   private func wasJustSuspected(at now: Instant, policy: BreakerPolicy) -> Bool {
     guard suspectedAt != nil, let closedSince = tally.since else { return false }
     return now.since(closedSince) < policy.openFor.inNanoseconds

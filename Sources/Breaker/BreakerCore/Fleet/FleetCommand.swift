@@ -13,6 +13,9 @@
     /// Closes the breaker and clears its counters.
     case reset
 
+    /// Ends a hold that was told before.
+    case endHold
+
     /// Sets a mode, for a time or until it is set again.
     case force(BreakerMode, for: Duration?)
 
@@ -86,7 +89,7 @@
 
   /// The command divided by aspects of the breaker, with one command for each.
   ///
-  /// The aspects are `state`, `mode`, and `policy:` with a key of the policy. A command about one
+  /// The aspects are `state`, `hold`, `mode`, and `policy:` with a key of the policy. A command about one
   /// aspect is overtaken only by a later one about the same aspect.
   @_spi(Relay) public var byAspect: [String: FleetCommand] {
     var commands: [String: FleetCommand] = [:]
@@ -113,13 +116,14 @@ extension FleetCommand {
 
   /// Whether a command to the state is so old that a host that has not heard it ignores it.
   ///
-  /// Hosts remember a trip or a reset for thirty days, and a longer trip for as long as it lasts.
-  /// They never forget a mode or a value of a policy.
+  /// Hosts remember a trip or a reset for thirty days, and a longer trip for as long as it lasts. They remember the
+  /// end of holds for as long as a hold can last. They never forget a mode or a value of a policy.
   @_spi(Relay) public var isForgotten: Bool {
     let age = age.inNanoseconds
     return switch action {
     case .trip(let time): age > max(Self.memory, time?.inNanoseconds ?? 0)
     case .reset: age > Self.memory
+    case .endHold: age > BreakerPolicy.longestDuration.inNanoseconds
     case .force, .policy: false
     }
   }
@@ -164,6 +168,36 @@ extension FleetCommand {
 
   /// A probe has succeeded on another host.
   case recovery(name: String, host: String)
+
+  /// Another host was told to leave the resource alone.
+  case hold(name: String, host: String, FleetHold)
+}
+
+/// A hold that a host of a fleet was told itself, as it tells the others.
+///
+/// It has no instant, because the clocks of hosts differ.
+@_spi(Relay) public struct FleetHold: Sendable, Hashable {
+  /// How much longer it lasts.
+  @_spi(Relay) public var left: Duration
+
+  /// How long ago the resource asked for it.
+  @_spi(Relay) public var age: Duration
+
+  /// The latest stamp of a command to end holds of the breaker that its host knew; 0 if it knew none.
+  @_spi(Relay) public var after: Int64
+
+  /// Why the resource asked for it, for people to read; nil if that was not said.
+  @_spi(Relay) public var reason: String?
+
+  /// Describes a hold.
+  @_spi(Relay) public init(
+    left: Duration, age: Duration = .zero, after: Int64 = 0, reason: String? = nil
+  ) {
+    self.left = left
+    self.age = age
+    self.after = after
+    self.reason = reason
+  }
 }
 
 /// The effect of a piece of news on this host.
@@ -195,6 +229,7 @@ extension FleetCommand {
 /// An aspect of a breaker: of two commands about the same one, the later wins.
 package enum FleetAspect: Sendable, Hashable {
   case state
+  case hold
   case mode
   case policy(PolicyKey)
 
@@ -204,6 +239,7 @@ package enum FleetAspect: Sendable, Hashable {
   package var text: String {
     switch self {
     case .state: "state"
+    case .hold: "hold"
     case .mode: "mode"
     case .policy(let key): Self.policyPrefix + key.rawValue
     }
@@ -213,6 +249,7 @@ package enum FleetAspect: Sendable, Hashable {
   package init?(text: String) {
     switch text {
     case "state": self = .state
+    case "hold": self = .hold
     case "mode": self = .mode
     default:
       guard text.hasPrefix(Self.policyPrefix),
@@ -228,6 +265,7 @@ extension FleetCommand.Action {
   var aspects: [FleetAspect] {
     switch self {
     case .trip, .reset: [.state]
+    case .endHold: [.hold]
     case .force: [.mode]
     case .policy(let values, let keys):
       PolicyKey.allCases.filter { values[$0] != nil || keys.contains($0) }.map { .policy($0) }
@@ -242,6 +280,11 @@ extension FleetCommand.Action {
     if let value = values[key] { return .policy(set: [key: value], unset: []) }
     return .policy(set: [:], unset: keys.intersection([key]))
   }
+}
+
+extension FleetCommand.Action {
+  /// Whether it ends what was held before.
+  @_spi(Relay) public var endsHolds: Bool { self == .reset || self == .endHold }
 }
 
 extension FleetAspect {

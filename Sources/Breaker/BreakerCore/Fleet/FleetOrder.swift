@@ -116,7 +116,7 @@ extension FleetOrder {
   /// Whether a host that lacks the breaker has to create it.
   package var makesBreaker: Bool {
     switch action {
-    case .trip, .reset, .force(.automatic, _): false
+    case .trip, .reset, .endHold, .force(.automatic, _): false
     case .force: true
     case .policy(let values, _): !values.isEmpty
     }

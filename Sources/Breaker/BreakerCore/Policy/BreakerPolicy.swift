@@ -97,6 +97,12 @@ public struct BreakerPolicy: Sendable, Hashable {
   /// be. Zero is the same as nil: other hosts do not end the open time.
   public var fleetSpread: Duration?
 
+  /// Whether the hosts of a fleet tell each other the holds that they are told (`fleet-hold`).
+  ///
+  /// Then a hold that one host is told holds the calls of every host whose policy says so too. `hold-max` of a host
+  /// cuts what it hears.
+  public var fleetHold: Bool
+
   /// Permits calls only while at most this many units of work are under way on the whole host
   /// (`max-concurrent`).
   ///
@@ -146,6 +152,7 @@ public struct BreakerPolicy: Sendable, Hashable {
     probeFailureRate: BreakerPolicy.Rate? = nil,
     fleetQuorum: FleetQuorum? = nil,
     fleetSpread: Duration? = nil,
+    fleetHold: Bool = false,
     maxConcurrent: Int? = nil,
     reserve: Int? = nil,
     queue: Int? = nil,
@@ -177,6 +184,7 @@ public struct BreakerPolicy: Sendable, Hashable {
     self.probeFailureRate = probeFailureRate
     self.fleetQuorum = fleetQuorum
     self.fleetSpread = fleetSpread
+    self.fleetHold = fleetHold
     self.maxConcurrent = maxConcurrent
     self.reserve = reserve
     self.queue = queue

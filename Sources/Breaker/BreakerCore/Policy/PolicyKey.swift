@@ -30,6 +30,7 @@ public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
   case probeFailureRate = "probe-failure-rate"
   case fleetQuorum = "fleet-quorum"
   case fleetSpread = "fleet-spread"
+  case fleetHold = "fleet-hold"
   case maxConcurrent = "max-concurrent"
   case reserve
   case queue
@@ -76,13 +77,17 @@ extension PolicyKey {
     case .failureRate, .slowRate, .jitter, .probeFailureRate: .rate
     case .openMultiplier: .factor
     case .fleetQuorum: .countOrRate
-    case .lostCalls: .word
+    case .fleetHold, .lostCalls: .word
     }
   }
 
   /// The words that a key of words takes; none for any other key.
   @_spi(Command) public var words: [String] {
-    value == .word ? BreakerPolicy.LostCalls.allCases.map(\.rawValue) : []
+    switch self {
+    case .fleetHold: FlagText.words
+    case .lostCalls: BreakerPolicy.LostCalls.allCases.map(\.rawValue)
+    default: []
+    }
   }
 
   /// Whether the key can be unset, which is written `none`.
@@ -94,7 +99,7 @@ extension PolicyKey {
       .maxConcurrent, .reserve, .queue, .queueTimeout:
       true
     case .reporters, .openFor, .openMultiplier, .jitter, .holdFor, .holdMax, .probes,
-      .successesToClose, .probeTimeout, .lostCalls:
+      .successesToClose, .probeTimeout, .fleetHold, .lostCalls:
       false
     }
   }
@@ -129,6 +134,7 @@ extension BreakerPolicy {
     case .probeFailureRate: probeFailureRate.map(\.description)
     case .fleetQuorum: fleetQuorum.map(QuorumText.format)
     case .fleetSpread: fleetSpread.map(DurationText.format)
+    case .fleetHold: FlagText.format(fleetHold)
     case .maxConcurrent: maxConcurrent.map { String($0) }
     case .reserve: reserve.map { String($0) }
     case .queue: queueTimeout == nil ? queue.map { String($0) } : String(placesToWait)
@@ -175,6 +181,7 @@ extension BreakerPolicy {
     case .probeFailureRate: probeFailureRate = try optional { Rate($0) }
     case .fleetQuorum: fleetQuorum = try optional(QuorumText.parse)
     case .fleetSpread: fleetSpread = try optional(DurationText.parse)
+    case .fleetHold: fleetHold = try value(FlagText.parse)
     case .maxConcurrent: maxConcurrent = try optional(CountText.parse)
     case .reserve: reserve = try optional(CountText.parse)
     case .queue: queue = try optional(CountText.parse)

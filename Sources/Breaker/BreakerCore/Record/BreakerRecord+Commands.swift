@@ -15,15 +15,17 @@ extension BreakerRecord {
   }
 
   /// Closes the breaker and clears its counters; calls under way no longer count.
+  ///
+  /// `byFleet` says that a command of the fleet does it.
   package mutating func reset(
-    reason: String?, at now: Moment, policy: BreakerPolicy
+    reason: String?, byFleet: Bool = false, at now: Moment, policy: BreakerPolicy
   ) -> Step<Void> {
     let from = state
     let (letCallsThrough, ramp) = (
       from == .closed && holds.hold == nil, (rampUntil, rampHeadStart)
     )
     _ = close(at: now, because: "", policy: policy)
-    resetHold()
+    resetHold(byFleet: byFleet, at: now)
     beginRamp(at: now, policy: policy)
     // Nothing has kept calls back that could all come now.
     if letCallsThrough { (rampUntil, rampHeadStart) = ramp }
@@ -88,7 +90,14 @@ extension BreakerRecord {
       record.shortenOpenTime(by: age.inNanoseconds)
       self = record
     case .reset:
-      done = reset(reason: order.reason, at: now, policy: policy)
+      done = reset(reason: order.reason, byFleet: true, at: now, policy: policy)
+    case .endHold:
+      guard let hold = holds.hold, !hold.outlives(order, isRemembered: isRemembered) else {
+        return Step(answer: .unneeded, events: [])
+      }
+      done = Step(
+        answer: (),
+        events: holdEnded(reason: order.reason, byFleet: true, at: now, policy: policy).events)
     case .force(let mode, let time):
       if order.isModeOver(at: now) { return modeIsOver(order, at: now) }
       let left = time.map { max(.zero, $0 - age) }
@@ -109,5 +118,15 @@ extension BreakerRecord {
       .given(by: order.giver)
     mode = ModeSetting()
     return Step(answer: .applied, events: [event])
+  }
+}
+
+extension Hold {
+  /// Whether a command of the fleet to end holds was given before this hold, and so does not end it.
+  ///
+  /// The other host of a hold that was heard says which commands it knew then. A hold of this host is later than a
+  /// command that comes late if the clock says so; one that comes in time was given before this host knew of it.
+  fileprivate func outlives(_ order: FleetOrder, isRemembered: Bool) -> Bool {
+    host != nil ? after >= order.stamp : isRemembered && setAt > order.givenAt.boot
   }
 }

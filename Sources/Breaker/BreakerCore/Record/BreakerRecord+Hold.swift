@@ -24,13 +24,15 @@ extension BreakerRecord {
     var isOperators = false
     if case .operator = giver { isOperators = true }
     if !isOperators { cut = min(cut, policy.holdMax.inNanoseconds) }
+    // The time counts from when the resource asked, so a hold that is heard again ends when it did before.
+    let rest = cut - giver.age
     let left = holds.hold?.remaining(at: now.boot) ?? 0
-    guard cut > left else { return Step(answer: .isShorter(than: left), events: []) }
+    guard rest > left else { return Step(answer: .isShorter(than: left), events: []) }
     let isNamed = wish.nanoseconds(at: now) ?? 0 > 0
     // No policy knows a time of more than a year, and that is not the doing of `hold-max`.
     let asked = isNamed && !isOperators && time > cut ? time : nil
     let event = hold(for: cut, asked: asked, wish.reason, by: giver, at: now)
-    return Step(answer: .holds(cut), events: event.map { [$0] } ?? [])
+    return Step(answer: .holds(rest), events: event.map { [$0] } ?? [])
   }
 
   /// How long a wish lasts, in nanoseconds, before `hold-max` cuts it; nil if it holds no call.
@@ -55,6 +57,7 @@ extension BreakerRecord {
   private mutating func hold(
     for length: Int64, asked: Int64?, _ reason: String?, by giver: HoldGiver, at now: Moment
   ) -> BreakerEvent? {
+    let setAt = now.at(now.boot.advanced(by: -giver.age))
     let earlier = holds.hold
     let left = earlier?.remaining(at: now.boot) ?? 0
     // While calls are held none begins, so a hold that is only prolonged needs no number of its own.
@@ -65,36 +68,48 @@ extension BreakerRecord {
     endTurn()
     noRamp()
     var hold = Hold(
-      until: now.boot.advanced(by: length), lengthNanoseconds: length,
-      setAtMilliseconds: now.wallMilliseconds, isByHand: giver.isByHand)
+      until: setAt.boot.advanced(by: length), lengthNanoseconds: length,
+      setAtMilliseconds: setAt.wallMilliseconds, isByHand: giver.isByHand)
     hold.askedNanoseconds = asked
     hold.reason = reason.map { OutsideText.cut($0) }
     hold.setBy = giver.words
+    hold.host = giver.elsewhere?.host
+    hold.after = giver.elsewhere?.hold.after ?? 0
     if let earlier {
       hold.sinceMilliseconds = earlier.sinceMilliseconds
       hold.extensions = earlier.extensions.addingSaturating(1)
     }
     holds.hold = hold
     let isNews =
-      earlier.map { length / 2 >= max(1, left > 0 ? left : $0.lengthNanoseconds) } ?? true
+      earlier.map {
+        (length - giver.age) / 2 >= max(1, left > 0 ? left : $0.lengthNanoseconds)
+      } ?? true
     guard isNews else { return nil }
     return BreakerEvent(
       .hold(earlier == nil ? .began : .prolonged), reason: hold.words,
-      atMilliseconds: now.wallMilliseconds)
+      atMilliseconds: now.wallMilliseconds, origin: hold.host)
   }
 
   /// Ends a hold by hand, after which no call need go first; answers false if there was none.
   ///
-  /// Calls under way bring no hold any more.
+  /// Calls under way bring no hold any more. `byFleet` says that a command of the fleet does it.
   package mutating func holdEnded(
-    reason: String?, at now: Moment, policy: BreakerPolicy
+    reason: String?, byFleet: Bool = false, at now: Moment, policy: BreakerPolicy
   ) -> Step<Bool> {
     let reason = reason.map { OutsideText.cut($0) } ?? "ended by hand"
     guard holds.hold != nil, let event = endHold(because: reason, at: now, policy: policy)
     else { return Step(answer: false, events: []) }
     generation += 1
     holds.least = generation
+    noteEnd(byFleet: byFleet, at: now)
     return Step(answer: true, events: [event])
+  }
+
+  /// Notes when this host ended holds, which concerns those that it hears of.
+  ///
+  /// A command of the fleet is remembered with its stamp, which tells exactly what came before it.
+  private mutating func noteEnd(byFleet: Bool, at now: Moment) {
+    if !byFleet { holds.endedAtMilliseconds = now.wallMilliseconds }
   }
 
   /// Notes that a call which began after the latest hold has succeeded or failed, which ends the hold and the row
@@ -137,8 +152,9 @@ extension BreakerRecord {
   }
 
   /// Ends a hold with a reset: calls under way bring no hold any more.
-  mutating func resetHold() {
+  mutating func resetHold(byFleet: Bool, at now: Moment) {
     endTurn()
+    noteEnd(byFleet: byFleet, at: now)
     holds.hold = nil
     holds.unnamed = 0
     holds.least = generation
@@ -227,6 +243,7 @@ extension Hold {
     }
     text += "held for \(length)"
     if askedNanoseconds != nil { text += " by hold-max" }
+    if let host { text += ", told by \(host)" }
     return text
   }
 }

@@ -25,8 +25,14 @@ package struct Hold: Sendable, Hashable {
   package var isByHand: Bool
   package var reason: String?
 
-  /// The process that set it last, in words.
+  /// The process that set it last, or the host that told it, in words.
   package var setBy: String?
+
+  /// The host of the fleet that told it; nil if this host was told itself, which it tells the others.
+  package var host: String?
+
+  /// The latest stamp of a command to end holds that the other host knew when it told this one; 0 if none.
+  package var after: Int64 = 0
 
   /// The lease of the call that goes first after the end; nil while none is under way.
   package var firstLease: Int64?
@@ -44,6 +50,9 @@ package struct Hold: Sendable, Hashable {
     self.isByHand = isByHand
   }
 
+  /// When the resource asked for it, on whichever host that was.
+  package var setAt: Instant { until.advanced(by: -lengthNanoseconds) }
+
   /// How much longer it lasts; zero if it is over.
   package func remaining(at now: Instant) -> Int64 { max(0, until.since(now)) }
 }
@@ -59,6 +68,11 @@ package struct HoldRecord: Sendable, Hashable {
 
   /// Calls with a lower number bring no hold: they began before a reset, or before a hold was ended by hand.
   package var least: Int64 = 0
+
+  /// When a hold was last ended by hand or by a reset on this host, by the wall clock, which outlives the boot.
+  ///
+  /// A hold that another host was told before that is one that was ended here.
+  package var endedAtMilliseconds: Int64?
 
   /// How many calls in a row were told to wait, but not for how long.
   package var unnamed: Int64 = 0
@@ -77,16 +91,31 @@ package enum HoldGiver: Sendable, Hashable {
   /// An operator, whose word `hold-max` does not cut.
   case `operator`(String)
 
+  /// Another host of the fleet.
+  case host(String, FleetHold)
+
   var words: String? {
     switch self {
     case .call(_, let words): words
     case .program(let words), .operator(let words): words
+    case .host(let name, _): "host \(name)"
     }
   }
 
   var isByHand: Bool {
-    if case .call = self { false } else { true }
+    switch self {
+    case .call, .host: false
+    case .program, .operator: true
+    }
   }
+
+  /// The other host and its hold; nil if this host was told itself.
+  var elsewhere: (host: String, hold: FleetHold)? {
+    if case .host(let host, let hold) = self { (host, hold) } else { nil }
+  }
+
+  /// How long ago the resource asked for it, in nanoseconds.
+  var age: Int64 { max(0, elsewhere?.hold.age.inNanoseconds ?? 0) }
 }
 
 /// The effect of asking for a hold.

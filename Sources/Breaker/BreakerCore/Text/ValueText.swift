@@ -133,6 +133,15 @@ enum QuorumText {
   }
 }
 
+/// A word that is set or not: `yes` or `no`.
+enum FlagText {
+  static let words = ["no", "yes"]
+
+  static func parse(_ text: String) -> Bool? { words.firstIndex(of: text).map { $0 == 1 } }
+
+  static func format(_ flag: Bool) -> String { words[flag ? 1 : 0] }
+}
+
 /// A count with its noun, as people read it: `0 calls`, `1 call`, `2 policies`.
 public enum CountedNoun {
   /// The count and the noun; `plural` is for a noun that does not only take an `s`.

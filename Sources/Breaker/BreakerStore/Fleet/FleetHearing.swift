@@ -226,8 +226,20 @@ private struct FleetHearing {
             $0.recovered(on: host, at: $1, policy: policy, part: Jitter.drawn())
           } ? .applied : .unneeded
         } ?? .noBreaker
+      case .hold(let name, let host, let hold): try hear(hold, of: name, on: host)
       }
     changes.verdicts.append(verdict)
+  }
+
+  private mutating func hear(
+    _ hold: FleetHold, of name: String, on host: String
+  ) throws(StoreError) -> FleetVerdict {
+    let orders = try place.registers(of: name).map(\.order).filter(\.action.endsHolds)
+    let end = orders.map(\.stamp).max() ?? 0
+    return try step(name, orCreate: false) { draft in
+      let policy = draft.breaker.policy
+      return draft.apply { $0.heard(hold, on: host, after: end, at: $1, policy: policy) }
+    } ?? .noBreaker
   }
 
   private mutating func obey(
@@ -309,7 +321,7 @@ extension BreakerDraft {
   ) -> FleetVerdict {
     guard case .policy = order.action else {
       let policy = breaker.policy
-      ledger.note(true, [.state, .mode])
+      ledger.note(true, [.state, .hold, .mode])
       return apply { record, now in
         record.obeyed(
           order, isRemembered: isRemembered, at: now, policy: policy, jitter: Jitter.drawn())

@@ -165,24 +165,25 @@ struct StoredHolds {
 
 /// All about holds: numbers, and then the texts of a hold if there is one.
 extension Blobs {
-  private static let numbersWithoutHold = 11
-  private static let numbersOfHold = 11
+  private static let numbersWithoutHold = 12
+  private static let numbersOfHold = 13
 
   static func pack(_ stored: StoredHolds) -> [UInt8] {
     let numbers = [
       stored.generationOfState, stored.record.number, stored.record.least, stored.record.unnamed,
       stored.holds, stored.held, stored.ramping, stored.heldTakenIn, stored.rampingTakenIn,
       stored.rampUntil?.nanoseconds ?? .min, stored.rampHeadStart,
+      stored.record.endedAtMilliseconds ?? .min,
     ]
     guard let hold = stored.record.hold else { return pack(numbers) }
-    let (reason, setBy) = (hold.reason.map { Array($0.utf8) }, hold.setBy.map { Array($0.utf8) })
+    let texts = [hold.reason, hold.setBy, hold.host].map { text in text.map { Array($0.utf8) } }
     return pack(
       numbers + [
         hold.until.nanoseconds, hold.lengthNanoseconds, hold.setAtMilliseconds,
         hold.sinceMilliseconds, hold.extensions, hold.askedNanoseconds ?? -1,
         hold.isByHand ? 1 : 0, hold.firstLease ?? -1, hold.turnUntil?.nanoseconds ?? -1,
-        reason.map { Int64($0.count) } ?? -1, setBy.map { Int64($0.count) } ?? -1,
-      ]) + (reason ?? []) + (setBy ?? [])
+        hold.after,
+      ] + texts.map { $0.map { Int64($0.count) } ?? -1 }) + texts.flatMap { $0 ?? [] }
   }
 
   /// Reads what is known of holds of a breaker in a generation; damage reads as a breaker that was never held.
@@ -205,6 +206,7 @@ extension Blobs {
     (stored.heldTakenIn, stored.rampingTakenIn) = (numbers[7], numbers[8])
     stored.rampUntil = numbers[9] == .min ? nil : Instant(nanoseconds: numbers[9])
     stored.rampHeadStart = max(0, min(numbers[10], 1))
+    stored.record.endedAtMilliseconds = numbers[11] == .min ? nil : numbers[11]
     if numbers.count > numbersWithoutHold {
       stored.record.hold = hold(Array(numbers[numbersWithoutHold...]), bytes.dropFirst(all))
     }
@@ -228,8 +230,10 @@ extension Blobs {
       defer { rest = rest.dropFirst(Int(length)) }
       return String(decoding: rest.prefix(Int(length)), as: UTF8.self)
     }
-    hold.reason = text(numbers[9])
-    hold.setBy = text(numbers[10])
+    hold.after = numbers[9]
+    hold.reason = text(numbers[10])
+    hold.setBy = text(numbers[11])
+    hold.host = text(numbers[12])
     return hold
   }
 }

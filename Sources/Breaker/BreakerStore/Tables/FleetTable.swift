@@ -158,6 +158,7 @@ enum FleetOrderColumns {
 
   private enum Action: String {
     case trip, reset, force, policy
+    case endHold = "end-hold"
   }
 
   /// Reads the command that begins in a column; nil if this version cannot read it.
@@ -169,6 +170,7 @@ enum FleetOrderColumns {
     switch Action(rawValue: row.text(column + 3) ?? "") {
     case .trip: action = .trip(for: length)
     case .reset: action = .reset
+    case .endHold: action = .endHold
     case .force:
       guard let mode = BreakerMode(rawValue: Int(row.integer(column + 4))) else { return nil }
       action = .force(mode, for: length)
@@ -205,6 +207,8 @@ enum FleetOrderColumns {
       statement.bind(first + 5, time?.inNanoseconds)
     case .reset:
       statement.bind(first + 3, Action.reset.rawValue)
+    case .endHold:
+      statement.bind(first + 3, Action.endHold.rawValue)
     case .force(let mode, let time):
       statement.bind(first + 3, Action.force.rawValue)
       statement.bind(first + 4, Int64(mode.rawValue))

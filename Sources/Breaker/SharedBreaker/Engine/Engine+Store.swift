@@ -95,6 +95,8 @@ extension Engine {
     guard let hold = local.find(cell.name)?.record.holds.hold,
       hold.remaining(at: clock.instant) > 0
     else { return nil }
+    // The relay tells a store what other hosts were told.
+    guard hold.host == nil else { return nil }
     // The store knows the others, or an operator has ended them there.
     let known = lastKnown(cell).breaker.record.holds.hold
     return known?.until == hold.until ? nil : hold

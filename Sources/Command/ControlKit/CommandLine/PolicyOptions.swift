@@ -54,6 +54,8 @@ extension PolicyKey {
     case .probeFailureRate: "open again when this share of the probes has failed"
     case .fleetQuorum: "probe when N other hosts, or this share of them, have it open"
     case .fleetSpread: "become due within D when a probe succeeds on another host"
+    case .fleetHold:
+      "tell other hosts how long to hold calls, and hear it from them: yes or no (no)"
     case .maxConcurrent: "permit calls only while at most N units are under way on the host"
     case .reserve: "keep N of these units from background calls"
     case .queue: "let N callers wait for their turn (1024 with queue-timeout)"

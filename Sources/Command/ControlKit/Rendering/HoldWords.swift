@@ -42,7 +42,11 @@ enum HoldWords {
       facts.append(("prolonged", CountedNoun.text(hold.extensions, "time")))
     }
     if let reason = hold.reason { facts.append(("held because", VisibleText.bare(reason))) }
-    if let author = hold.setBy { facts.append(("held by", VisibleText.bare(author))) }
+    if let host = hold.host {
+      facts.append(("told by", "host \(VisibleText.name(host))"))
+    } else if let author = hold.setBy {
+      facts.append(("held by", VisibleText.bare(author)))
+    }
     return facts
   }
 }
