@@ -151,7 +151,9 @@ extension FleetServer {
           String(options.maximumStream), kind, message.host, message.lineage, message.name,
           String(message.generation), fields["r"] ?? "0",
         ]
-        return context.authority.seal(fields: fields).map { words + [String(now), $0] } ?? words
+        let seal = context.authority.seal(fields: fields)
+        let proof = seal.map { [String(now), $0] } ?? ["", ""]
+        return words + proof + ["a", "e", "w"].map { fields[$0] ?? "" }
       })
   }
 

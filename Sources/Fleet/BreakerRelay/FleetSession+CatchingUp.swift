@@ -22,13 +22,16 @@ extension FleetSession {
       without: try Self.stored { () throws(StoreError) in try claim.unfollowedCommands() })
     try noteEpoch()
     try apply(
-      state.unheard.map { .remembered($0) }, suspecting: try plan(view.suspects))
+      state.unheard.map { .remembered($0) }
+        + state.news(ofHoldsExceptOn: context.options.host),
+      suspecting: try plan(view.suspects))
     context.onStep(.remembered)
     // Commands that are overtaken here were so before, so they are not reported.
     _ = try server.tell(state.lost(from: context.options.host), lineage: lineage, at: now)
     context.onStep(.toldLost)
     try tellEvidence()
     try describeAll()
+    try tellHolds()
     try noteHosts()
     context.onStep(.described)
     while !context.isStopped {
@@ -50,6 +53,9 @@ extension FleetSession {
         context.refuse(error)
       }
     }
+    for (name, host, hold) in state.holds where host == context.options.host {
+      view.hasTold(hold, of: name, at: state.now)
+    }
   }
 
   /// Looks again at what the server has, and puts what this host knows to be right in its place.
@@ -61,9 +67,13 @@ extension FleetSession {
     guard state.epoch == position.epoch else { throw .behind("the server has lost its data") }
     view.forgetTold()
     take(state)
-    try apply(state.unheard.map { Self.news(of: $0) }, suspecting: [])
+    try apply(
+      state.unheard.map { Self.news(of: $0) }
+        + state.news(ofHoldsExceptOn: context.options.host),
+      suspecting: [])
     _ = try server.tell(state.lost(from: context.options.host), lineage: lineage, at: now)
     try tellEvidence()
+    try tellHolds()
     try noteHosts()
   }
 
@@ -123,8 +133,10 @@ extension FleetSession {
 
   private func describeAll() throws(RelayTrouble) {
     let now = now
-    let breakers = try Self.stored { () throws(StoreError) in
-      try context.store.snapshots().compactMap { FleetBreaker($0, at: now) }
+    var breakers: [FleetBreaker] = []
+    for snapshot in try Self.stored({ () throws(StoreError) in try context.store.snapshots() }) {
+      if snapshot.hold != nil { held.insert(snapshot.name) }
+      if let breaker = FleetBreaker(snapshot, at: now) { breakers.append(breaker) }
     }
     context.manager.showLife()
     undescribed = []

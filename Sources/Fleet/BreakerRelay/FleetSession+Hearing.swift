@@ -43,11 +43,14 @@ extension FleetSession {
         if !isKnown { news.append(Self.news(of: command)) }
       case .open, .recovered, .closed:
         if isOwn { own[message.name] = message }
+      case .hold: break
       }
       guard !isOwn else { continue }
       switch message.content {
       case .recovered: news.append(.recovery(name: message.name, host: message.host))
       case .open: opened.insert(message.name)
+      case .hold(let hold):
+        news.append(.hold(name: message.name, host: message.host, hold))
       case .closed, .command: break
       }
     }
@@ -148,6 +151,11 @@ extension FleetSession {
     var useful: [FleetNews] = []
     for piece in news {
       if case .recovery(let name, _) = piece, try !awaitsRecovery(name) { continue }
+      if case .hold(let name, let host, let hold) = piece,
+        try !awaits(hold, of: name, on: host)
+      {
+        continue
+      }
       useful.append(piece)
     }
     for name in names {

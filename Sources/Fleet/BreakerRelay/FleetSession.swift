@@ -29,6 +29,10 @@ final class FleetSession {
   /// The breakers that this host is going to suspect, and when.
   var suspicions: [String: ContinuousClock.Instant] = [:]
 
+  /// The breakers that may be held here, and when to look at them again.
+  var held: Set<String> = []
+  var nextHoldLook: ContinuousClock.Instant?
+
   /// How often operators had withdrawn commands when the session began.
   var withdrawals: Int64 = 0
   var nextBeat = ContinuousClock.now

@@ -145,7 +145,7 @@ extension Relay {
     while !context.isStopped {
       let late = min(
         session.nextBeat, session.stream.deadline, tellsAt ?? session.nextBeat,
-        session.nextSuspicion ?? session.nextBeat)
+        session.nextSuspicion ?? session.nextBeat, session.nextHoldLook ?? session.nextBeat)
       let news = tellsAt == nil ? [Self.awaited(feed.wakeup.reading)] : []
       let ready = wait(for: [session.stream.awaited] + moved + news, until: late)
       if !moved.isEmpty, ready[1] {
@@ -163,9 +163,12 @@ extension Relay {
         let news = feed.take()
         if news.isIncomplete { throw .behind("changes on this host were too many to follow") }
         try session.tell(news.changes)
+        session.held.formUnion(news.held)
+        if !news.held.isEmpty { try session.tellHolds() }
         if try session.tellPendingCommands() { feed.wakeup.wake() }
       }
       try session.suspectThoseDue()
+      if let due = session.nextHoldLook, ContinuousClock.now >= due { try session.tellHolds() }
       noteAge(session.age)
       if ContinuousClock.now >= session.nextBeat {
         if try session.tellPendingCommands() { feed.wakeup.wake() }
@@ -255,6 +258,9 @@ final class LocalFeed: Sendable {
     /// The breakers that have changed, each with the latest change that may concern the fleet.
     var changes: [String: LocalChange?] = [:]
 
+    /// The breakers that may be held, by a hold that may concern the fleet.
+    var held: Set<String> = []
+
     /// Whether changes were missed, so that all breakers have to be read.
     var isIncomplete = false
   }
@@ -281,6 +287,10 @@ final class LocalFeed: Sendable {
         news.changes[entry.name] = change
       } else if news.changes[entry.name] == nil {
         news.changes[entry.name] = .some(nil)
+      }
+      switch entry.change {
+      case .hold, .policy: news.held.insert(entry.name)
+      default: break
       }
       if news.changes.count > Self.room { news = News(isIncomplete: true) }
     }

@@ -30,6 +30,41 @@ struct FleetMessageTests {
     }
   }
 
+  private static let held = [
+    "v": "1", "n": "7", "k": "hold", "h": "b", "l": "00ff", "b": "llm", "g": "4", "r": "1500",
+    "a": "20", "e": "12", "w": "HTTP 429",
+  ]
+
+  @Test func `a hold is read, and grows older on the way`() throws {
+    let message = try FleetMessage(Self.reply(Self.held), receivedAt: 1_000, at: 1_300)
+    let hold = FleetHold(
+      left: .milliseconds(1_200), age: .milliseconds(320), after: 12, reason: "HTTP 429")
+    #expect(
+      message
+        == FleetMessage(.hold(hold), name: "llm", host: "b", lineage: "00ff", generation: 4))
+    var fields = Self.held
+    fields["w"] = ""
+    let bare = try FleetMessage(Self.reply(fields), receivedAt: 1_000, at: 1_000).content
+    #expect(
+      bare == .hold(FleetHold(left: .milliseconds(1_500), age: .milliseconds(20), after: 12)))
+  }
+
+  @Test(
+    arguments: [
+      ("r", "31536000001"), ("r", "-1"), ("r", nil), ("a", "31536000001"), ("a", nil), ("e", "-1"),
+      ("e", "9007199254740993"), ("e", nil), ("w", nil),
+    ] as [(String, String?)])
+  func `a hold of more than a year, or without a part, is refused`(
+    field: String, value: String?
+  ) {
+    var fields = Self.held
+    fields[field] = value
+    let refusal = #expect(throws: Refusal.self) {
+      try FleetMessage(Self.reply(fields), receivedAt: 1_000, at: 1_000)
+    }
+    #expect(refusal?.kind == (value == nil ? .unreadable : .value))
+  }
+
   @Test func `a command is read, and its age grows on the way`() throws {
     let message = try FleetMessage(Self.reply(Self.commanded), receivedAt: 1_000, at: 1_300)
     guard case .command(let command) = message.content else {
@@ -112,7 +147,7 @@ struct FleetMessageTests {
 /// Commands as hosts exchange them.
 struct CommandTextTests {
   @Test(arguments: [
-    FleetCommand.Action.trip(for: nil), .trip(for: .seconds(60)), .reset,
+    FleetCommand.Action.trip(for: nil), .trip(for: .seconds(60)), .reset, .endHold,
     .force(.automatic, for: nil), .force(.forcedClosed, for: .milliseconds(1)),
     .policy(set: [.openFor: "5m", .failureRate: "12.5%"], unset: [.within, .failures]),
     .policy(set: [:], unset: [.probes]),

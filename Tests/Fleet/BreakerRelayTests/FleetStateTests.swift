@@ -141,6 +141,36 @@ struct FleetStateTests {
     #expect(state.refusals.count == 1)
   }
 
+  @Test func `a hold is read with how long it lasts and how old it is by now`() throws {
+    // It was told 60 s ago, when the resource had asked for it 5 s before.
+    let state = try Self.state(evidence: [
+      "llm\nb\nhold": "00ff 4 1540005\n600000 5000 17\nquota\nused up",
+      "llm\nc\nhold": "00ff 4 1540005\n600000 5000 0\n",
+      "llm\nz\nhold": "00ff 4 900000\n600000 5000 17\n",
+    ])
+    #expect(state.refusals.isEmpty && state.evidence.isEmpty && state.pastEvidence.count == 2)
+    let holds = Dictionary(uniqueKeysWithValues: state.holds.map { ($0.host, $0.2) })
+    #expect(
+      holds["b"]
+        == FleetHold(
+          left: .seconds(540), age: .seconds(65), after: 17, reason: "quota\nused up"))
+    #expect(holds["c"] == FleetHold(left: .seconds(540), age: .seconds(65)))
+    #expect(state.holds.count == 2)
+  }
+
+  @Test(arguments: [
+    ("llm\nb\nhold", "1 2 1540005"), ("llm\nb\nhold", "1 2 1540005\n1 2 3"),
+    ("llm\nb\nhold", "1 2 1540005\n1 2\n"), ("llm\nb\nhold", "1 2 1540005\n1 -2 3\n"),
+    ("llm\nb\nheld", "1 2 1540005\n1 2 3\n"), ("llm\nb\nhold\nx", "1 2 1540005\n1 2 3\n"),
+    ("llm\nb\nhold", "1 2 1540005\n31536000001 2 3\n"), ("llm\nb", "1 2 1540005\n1 2 3\n"),
+    ("llm\nb\nhold", "1 2 1540005\n1 2 9007199254740993\n"),
+  ])
+  func `an impossible hold on the server is refused`(field: String, value: String) throws {
+    let state = try Self.state(evidence: [field: value])
+    #expect(state.evidence.isEmpty && state.holds.isEmpty)
+    #expect(state.refusals.count == 1)
+  }
+
   @Test func `endless evidence is refused`() throws {
     var fields: [String: String] = [:]
     for number in 0...FleetView.room { fields["lie.\(number)\nz"] = "1 1 2000000" }

@@ -1,5 +1,5 @@
 import BreakerRelay
-import SharedBreaker
+@_spi(Relay) import SharedBreaker
 import TestSupport
 import Testing
 
@@ -162,5 +162,33 @@ struct FleetTellingTests {
     // A host whose evidence is on the server always tells, so that no host counts it any longer.
     view.hasTold(message(.open(for: .seconds(10)), from: "a"), at: 1_000)
     #expect(view.content(for: .recovered, of: snapshot, named: "db", at: 5_999) == .recovered)
+  }
+
+  @Test
+  mutating func `a hold is told once, until it ends at another time or came after another end`() {
+    let hold = FleetHold(left: .seconds(60), age: .seconds(1))
+    #expect(!view.isTold(hold, of: "db", at: 0))
+    view.hasTold(message(.hold(hold), from: "a"), at: 0)
+    #expect(view.isTold(hold, of: "db", at: 1_000))
+    #expect(!view.isTold(hold, of: "db", at: 1_001))
+    #expect(!view.isTold(hold, of: "api", at: 0))
+    #expect(!view.isTold(FleetHold(left: .seconds(50)), of: "db", at: 0))
+    #expect(!view.isTold(FleetHold(left: .seconds(60), after: 1), of: "db", at: 0))
+    view.forgetTold()
+    #expect(!view.isTold(hold, of: "db", at: 0))
+  }
+
+  @Test mutating func `a message about a hold tells nothing of the state`() throws {
+    try view.take(message(.open(for: .seconds(10)), from: "b"), at: 0)
+    let hold = FleetMessage.Content.hold(FleetHold(left: .seconds(60)))
+    #expect(try view.take(message(hold, from: "b"), at: 0))
+    #expect(view.others(open: "db", at: 0) == 1)
+    view.hasTold(message(.open(for: .seconds(10)), from: "a"), at: 0)
+    view.hasTold(message(hold, from: "a"), at: 0)
+    #expect(view.told["db"] != nil)
+    #expect(view.correction(of: message(hold, from: "a"), at: 0) == nil)
+    #expect(FleetView.isAlike(FleetHold(left: .seconds(60)), FleetHold(left: .seconds(61))))
+    let short = FleetHold(left: .milliseconds(2_300))
+    #expect(!FleetView.isAlike(FleetHold(left: .seconds(2)), short))
   }
 }

@@ -82,6 +82,7 @@ extension JSONFields {
     switch text("action") {
     case "trip": return .trip(for: try limited(time("for_ms")))
     case "reset": return .reset
+    case "end-hold": return .endHold
     case "force":
       guard let mode = text("mode").flatMap({ BreakerMode(wireName: $0) }) else {
         throw Refusal(.command, "the command sets a mode that this cbrelay does not know")

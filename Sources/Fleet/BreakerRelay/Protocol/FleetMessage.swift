@@ -12,6 +12,9 @@ package struct FleetMessage: Sendable, Hashable {
     /// The breaker is no longer open here, which tells nothing about its resource.
     case closed
 
+    /// This host was told to leave the resource alone; that says nothing of the state.
+    case hold(FleetHold)
+
     /// An operator's command to every host.
     case command(FleetCommand)
   }
@@ -95,6 +98,12 @@ extension FleetMessage {
       fields["r"] = String(max(0, DurationText.milliseconds(time)))
     case .recovered: fields["k"] = "recovered"
     case .closed: fields["k"] = "closed"
+    case .hold(let hold):
+      fields["k"] = "hold"
+      fields["r"] = String(max(0, DurationText.milliseconds(hold.left)))
+      fields["a"] = String(max(0, DurationText.milliseconds(hold.age)))
+      fields["e"] = String(hold.after)
+      fields["w"] = hold.reason ?? ""
     case .command: return nil
     }
     return fields
@@ -196,10 +205,10 @@ extension FleetMessage {
       return number
     }
     generation = 0
+    let limit = DurationText.milliseconds(Self.longestTime)
     switch try text("k") {
     case "open":
       generation = try number("g", upTo: .max)
-      let limit = DurationText.milliseconds(Self.longestTime)
       let remaining = Duration.milliseconds(try number("r", upTo: limit))
       content = .open(for: remaining - delay)
     case "recovered":
@@ -208,6 +217,16 @@ extension FleetMessage {
     case "closed":
       generation = try number("g", upTo: .max)
       content = .closed
+    case "hold":
+      generation = try number("g", upTo: .max)
+      let left = Duration.milliseconds(try number("r", upTo: limit))
+      let age = Duration.milliseconds(try number("a", upTo: limit))
+      let reason = try text("w")
+      content = .hold(
+        FleetHold(
+          left: left - delay, age: age + delay,
+          after: try number("e", upTo: Self.latestBelievedStamp(at: now)),
+          reason: reason.isEmpty ? nil : reason))
     case "command":
       let stamp = try number("s", upTo: Self.latestBelievedStamp(at: now))
       var command = try CommandText.command(

@@ -104,12 +104,12 @@ package enum FleetScripts {
         redis.call('GET', KEYS[1]) or '0', redis.call('ZCOUNT', KEYS[3], first, '+inf')}
       """
 
-  /// Publishes that a breaker has opened or is no longer open, and records it as evidence.
+  /// Publishes that a breaker has opened, is no longer open, or is held, and records it as evidence.
   ///
   /// - Keys: stream, count, evidence.
   /// - Arguments: about how long the stream may become, the kind of message, host, lineage, breaker,
-  ///   generation, for how many milliseconds it stays open; then, if it is signed, when it was sent
-  ///   and the seal.
+  ///   generation, for how many milliseconds it stays open or held; when it was sent and the seal, both empty if it
+  ///   is not signed; and of a hold, how old it is, the stamp of the end that it came after, and why.
   static let evidence =
     now + append + """
       local place = ARGV[5] .. '\\n' .. ARGV[3]
@@ -118,17 +118,28 @@ package enum FleetScripts {
         fields[#fields + 1] = field
         fields[#fields + 1] = value
       end
-      if ARGV[2] == 'open' then add('r', ARGV[7]) end
-      if ARGV[9] then
+      local isHold = ARGV[2] == 'hold'
+      local isSigned = ARGV[9] ~= ''
+      if ARGV[2] == 'open' or isHold then add('r', ARGV[7]) end
+      if isHold then
+        add('a', ARGV[10])
+        add('e', ARGV[11])
+        add('w', ARGV[12])
+      end
+      if isSigned then
         add('t', ARGV[8])
         add('m', ARGV[9])
       end
       append(ARGV[1], unpack(fields))
-      if ARGV[2] == 'open' then
-        local open = ARGV[4] .. ' ' .. ARGV[6] .. ' ' ..
+      if ARGV[2] == 'open' or isHold then
+        local kept = ARGV[4] .. ' ' .. ARGV[6] .. ' ' ..
           string.format('%.0f', now + tonumber(ARGV[7]))
-        if ARGV[9] then open = open .. ' ' .. ARGV[8] .. ' ' .. ARGV[7] .. ' ' .. ARGV[9] end
-        redis.call('HSET', KEYS[3], place, open)
+        if isSigned then kept = kept .. ' ' .. ARGV[8] .. ' ' .. ARGV[7] .. ' ' .. ARGV[9] end
+        if isHold then
+          place = place .. '\\nhold'
+          kept = kept .. '\\n' .. ARGV[7] .. ' ' .. ARGV[10] .. ' ' .. ARGV[11] .. '\\n' .. ARGV[12]
+        end
+        redis.call('HSET', KEYS[3], place, kept)
       else
         redis.call('HDEL', KEYS[3], place)
       end

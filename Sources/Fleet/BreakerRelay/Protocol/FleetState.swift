@@ -17,6 +17,9 @@ package struct FleetState: Sendable {
   /// The latest command about each aspect, as a command about that aspect alone.
   package private(set) var commands: [CommandPlace: FleetCommand] = [:]
   package private(set) var evidence: [(name: String, host: String, FleetView.Evidence)] = []
+
+  /// The holds that hosts were told, as they are now.
+  package private(set) var holds: [(name: String, host: String, FleetHold)] = []
   package private(set) var refusals: [Refusal] = []
 
   /// Evidence that has been out of date for a while, as fields and values; its hosts may be gone.
@@ -118,31 +121,41 @@ package struct FleetState: Sendable {
   }
 
   private static func place(_ field: RedisReply) -> (name: String, rest: String)? {
-    let parts = field.text?.split(separator: "\n", omittingEmptySubsequences: false) ?? []
+    place(field.text?.split(separator: "\n", omittingEmptySubsequences: false) ?? [])
+  }
+
+  private static func place(_ parts: [Substring]) -> (name: String, rest: String)? {
     guard parts.count == 2 else { return nil }
     let name = String(parts[0])
     guard (try? Breaker.validate(name: name)) != nil else { return nil }
     return (name, String(parts[1]))
   }
 
-  /// Reads lineage, generation, and when the open time is over; then, if it is signed, when that was
-  /// said, for how long, and the seal.
+  /// Reads lineage, generation, and when the open time or the hold is over.
+  ///
+  /// Then follow, if it is signed, when that was said, for how long, and the seal. Two more lines are about a hold.
   private mutating func take(evidence field: RedisReply, _ value: RedisReply) throws(Refusal) {
-    let parts = (value.text?.split(separator: " ") ?? []).map(String.init)
-    guard parts.count == 3 || parts.count == 6, let (name, host) = Self.place(field),
+    var place = field.text?.split(separator: "\n", omittingEmptySubsequences: false) ?? []
+    let isHold = place.count == 3 && place.removeLast() == "hold"
+    let lines = value.text?.split(separator: "\n", maxSplits: 2, omittingEmptySubsequences: false)
+    let parts = (lines?.first?.split(separator: " ") ?? []).map(String.init)
+    guard parts.count == 3 || parts.count == 6, let (name, host) = Self.place(place),
       FleetName.complaint(about: host) == nil, FleetMessage.isLineage(parts[0]),
-      let generation = Int64(parts[1]), generation >= 0, var until = ServerClock.time(parts[2])
-    else { throw Refusal(.unreadable, "the server keeps evidence that this cbrelay cannot read") }
+      let generation = Int64(parts[1]), generation >= 0, var until = ServerClock.time(parts[2]),
+      lines?.count == (isHold ? 3 : 1)
+    else { throw Self.unreadable }
+    var hold = try isHold ? KeptHold(lines ?? [], at: now) : nil
     var fields: [String: String] = [:]
     if parts.count == 6, let sent = ServerClock.time(parts[3]),
       let length = ServerClock.time(parts[4])
     {
       // An attacker that puts an old value back cannot make it younger.
       until = min(until, sent + length)
+      hold?.length = length
       fields =
         FleetMessage(
-          .open(for: .milliseconds(length)), name: name, host: host, lineage: parts[0],
-          generation: generation
+          hold.map { .hold($0.told) } ?? .open(for: .milliseconds(length)), name: name,
+          host: host, lineage: parts[0], generation: generation
         ).fields(sentAt: sent) ?? [:]
       fields["m"] = parts[5]
     }
@@ -151,9 +164,53 @@ package struct FleetState: Sendable {
       return
     }
     _ = try authority.isProven(fields: fields)
-    guard evidence.count < FleetView.room else { throw FleetView.isFull(for: host) }
-    evidence.append(
-      (name, host, .init(lineage: parts[0], generation: generation, until: until)))
+    guard evidence.count + holds.count < FleetView.room else { throw FleetView.isFull(for: host) }
+    if let hold {
+      holds.append((name, host, hold.now(until: until, at: now)))
+    } else {
+      evidence.append(
+        (name, host, .init(lineage: parts[0], generation: generation, until: until)))
+    }
+  }
+
+  private static var unreadable: Refusal {
+    Refusal(.unreadable, "the server keeps evidence that this cbrelay cannot read")
+  }
+
+  /// A hold as its host told it, in milliseconds.
+  private struct KeptHold {
+    /// How much longer it lasted then.
+    var length: Int64
+    let age: Int64
+    let after: Int64
+    let reason: String
+
+    /// Reads the lines after the first.
+    init(_ lines: [Substring], at now: Int64) throws(Refusal) {
+      let numbers = lines[1].split(separator: " ").compactMap { ServerClock.time($0) }
+      let longest = DurationText.milliseconds(FleetMessage.longestTime)
+      guard numbers.count == 3, max(numbers[0], numbers[1]) <= longest,
+        numbers[2] <= FleetMessage.latestBelievedStamp(at: now)
+      else {
+        throw FleetState.unreadable
+      }
+      (length, age, after) = (numbers[0], numbers[1], numbers[2])
+      reason = String(lines[2])
+    }
+
+    var told: FleetHold {
+      FleetHold(
+        left: .milliseconds(length), age: .milliseconds(age), after: after,
+        reason: reason.isEmpty ? nil : reason)
+    }
+
+    /// The hold as it is at a moment, if it ends at another one.
+    func now(until: Int64, at now: Int64) -> FleetHold {
+      var hold = told
+      hold.left = .milliseconds(until - now)
+      hold.age = .milliseconds(max(0, length + age - (until - now)))
+      return hold
+    }
   }
 }
 
@@ -309,48 +366,5 @@ package struct FleetBreaker: Sendable, Hashable {
     return RelayStatus.Standing(
       name: name, state: state.wireName, mode: (isModeOver ? .automatic : mode).wireName,
       openEndsIn: ends.map { .milliseconds($0) }, trips: trips)
-  }
-}
-
-/// The server's clock, as this host knows it from the server's latest answer.
-///
-/// Hosts compare only times of this clock, because their own clocks may differ.
-package struct ServerClock: Sendable {
-  private var milliseconds: Int64
-  private var readAt: ContinuousClock.Instant
-
-  /// Begins with the time that the server has just told.
-  package init(milliseconds: Int64, at instant: ContinuousClock.Instant = .now) {
-    self.milliseconds = milliseconds
-    readAt = instant
-  }
-
-  /// The latest possible time, in milliseconds: the year 33658.
-  package static let latest: Int64 = 1_000_000_000_000_000
-
-  /// Reads the answer to TIME; nil if it makes no sense.
-  package static func milliseconds(_ answer: RedisReply) -> Int64? {
-    guard let parts = answer.elements, parts.count == 2,
-      let seconds = parts[0].number(upTo: latest / 1_000),
-      let microseconds = parts[1].number(upTo: 999_999)
-    else { return nil }
-    return seconds * 1_000 + microseconds / 1_000
-  }
-
-  /// Reads a time; nil if it makes no sense.
-  package static func time(_ text: some StringProtocol) -> Int64? {
-    Int64(text).flatMap { (0...latest).contains($0) ? $0 : nil }
-  }
-
-  /// Notes that the server has received something at a time, so its clock is at least there.
-  package mutating func hasReached(_ time: Int64, at instant: ContinuousClock.Instant = .now) {
-    guard time > now(instant), time <= Self.latest else { return }
-    self = ServerClock(milliseconds: time, at: instant)
-  }
-
-  /// The server's time in milliseconds.
-  package func now(_ instant: ContinuousClock.Instant = .now) -> Int64 {
-    let (seconds, rest) = (instant - readAt).components
-    return milliseconds + seconds * 1_000 + rest / 1_000_000_000_000_000
   }
 }

@@ -1,4 +1,4 @@
-package import SharedBreaker
+@_spi(Relay) package import SharedBreaker
 
 /// A host's knowledge of breakers on other hosts, and the conclusions from it.
 ///
@@ -38,6 +38,15 @@ package struct FleetView: Sendable {
 
   /// The evidence of this host that the server has, by breaker.
   package private(set) var told: [String: Evidence] = [:]
+
+  /// A hold of this host as the server has it.
+  private struct ToldHold {
+    var until: Int64
+    var after: Int64
+  }
+
+  /// The holds of this host that the others know, by breaker.
+  private var toldHolds: [String: ToldHold] = [:]
 
   package init(host: String) { self.host = host }
 
@@ -88,6 +97,7 @@ extension FleetView {
     if case .command = message.content { return true }
     guard message.host != host else { return true }
     guard !isStale(message, at: now) else { return false }
+    if case .hold = message.content { return true }
     let known = evidence[message.name]?[message.host]
     if let known, known.lineage == message.lineage, known.generation > message.generation {
       return true
@@ -104,7 +114,7 @@ extension FleetView {
       recoveries[message.name] = now
       remove(message.host, from: message.name)
     case .closed: remove(message.host, from: message.name)
-    case .command: break
+    case .hold, .command: break
     }
     return true
   }
@@ -117,7 +127,11 @@ extension FleetView {
   /// An attacker may have sent it again. Only the latest message of a host holds.
   private mutating func isStale(_ message: FleetMessage, at now: Int64) -> Bool {
     guard let sent = message.sentAt else { return false }
-    if case .open = message.content {} else if now - sent > Self.longestWay { return true }
+    switch message.content {
+    // They tell for how long they count.
+    case .open, .hold: break
+    case .recovered, .closed, .command: if now - sent > Self.longestWay { return true }
+    }
     // If the server's clock was set back, hosts send earlier times than before.
     if let latest = latest[message.host], latest <= now, sent < latest { return true }
     if latest.count >= Self.room { latest = [:] }
@@ -200,15 +214,19 @@ extension FleetView {
     case (.recovered, let open?), (.closed, let open?):
       guard open.generation > message.generation, open.until > now else { return nil }
       return .open(for: .milliseconds(open.until - now))
-    case (.open, _?), (.recovered, nil), (.closed, nil), (.command, _): return nil
+    case (.open, _?), (.recovered, nil), (.closed, nil), (.hold, _), (.command, _): return nil
     }
   }
 
   /// Forgets which evidence of this host the server has, before it is read again.
-  package mutating func forgetTold() { told = [:] }
+  package mutating func forgetTold() {
+    told = [:]
+    toldHolds = [:]
+  }
 
   /// Notes that the server has a message of this host.
   package mutating func hasTold(_ message: FleetMessage, at now: Int64) {
+    if case .hold(let hold) = message.content { return hasTold(hold, of: message.name, at: now) }
     guard case .open(let time) = message.content else {
       told[message.name] = nil
       return
@@ -217,6 +235,34 @@ extension FleetView {
       lineage: message.lineage, generation: message.generation,
       until: now + DurationText.milliseconds(time))
   }
+}
+
+/// Holds of this host.
+extension FleetView {
+  /// Whether the other hosts know a hold of this host.
+  package func isTold(_ hold: FleetHold, of name: String, at now: Int64) -> Bool {
+    guard let told = toldHolds[name], told.after == hold.after else { return false }
+    let until = now + DurationText.milliseconds(hold.left)
+    return (until - told.until).magnitude <= DurationText.milliseconds(hold.moment)
+  }
+
+  /// Notes that the other hosts know a hold of this host.
+  package mutating func hasTold(_ hold: FleetHold, of name: String, at now: Int64) {
+    let until = now + DurationText.milliseconds(hold.left)
+    toldHolds[name] = ToldHold(until: until, after: hold.after)
+  }
+
+  /// Whether a hold of another host ends at about the same time as one of this host.
+  package static func isAlike(_ other: FleetHold, _ own: FleetHold) -> Bool {
+    max(own.left - other.left, other.left - own.left) <= own.moment
+  }
+}
+
+extension FleetHold {
+  /// How much two ends may differ for a hold to be told only once.
+  ///
+  /// The answers to one burst name ends within a moment, on one host and on many.
+  var moment: Duration { min(.seconds(1), left / 10) }
 }
 
 /// A change of a breaker of this host that may concern the fleet.
