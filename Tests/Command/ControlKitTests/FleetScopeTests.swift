@@ -10,7 +10,7 @@ import Testing
   private static let commands = [
     ["force", "pay", "forced_open"], ["force", "new", "observe"], ["trip", "pay"],
     ["reset", "pay", "mail"], ["reset", "--all", "--yes"], ["policy", "pay", "--set", "probes=3"],
-    ["policy", "pay", "--unset-all"],
+    ["policy", "pay", "--unset-all"], ["hold", "pay", "--end"],
   ]
 
   private static let refusal =
@@ -64,6 +64,39 @@ import Testing
         .policy(set: [.probes: "3"], unset: [.jitter]), .reset, .reset,
       ])
     #expect(pending[0].reason == "disks" && pending[0].author.hasPrefix("cbctl (pid "))
+  }
+
+  @Test func `the end of a hold is a command to the fleet, whether or not this host holds`() throws
+  {
+    let fleet = try FleetBench()
+    _ = fleet("hold", "pay", "--for", "2h")
+    #expect(
+      fleet("hold", "pay", "--end", "--reason", "paid", "--fleet")
+        == Answer(
+          code: 0,
+          output: "pay: closed; on this host, and on its way to the others of fleet prod\n",
+          errors: ""))
+    let again = fleet("hold", "mail", "--end", "--fleet")
+    #expect(again.code == 0 && again.errors == "cbctl: mail: not held on this host\n")
+    let pending = try fleet.pending()
+    #expect(pending.map(\.name) == ["pay", "mail"])
+    #expect(pending.map(\.action) == [.endHold, .endHold])
+    #expect(pending[0].reason == "paid")
+    let missing = fleet("hold", "none", "--end", "--fleet")
+    #expect(missing.code == 66 && missing.errors.contains("this host has none of that name"))
+    let usage = fleet("hold", "pay", "--for", "1h", "--fleet")
+    #expect(usage.code == 64 && usage.errors.contains("fleet-hold=yes"))
+  }
+
+  @Test func `a hold of another host is shown with that host`() throws {
+    let fleet = try FleetBench()
+    _ = fleet("policy", "pay", "--set", "fleet-hold=yes")
+    let hold = FleetHold(left: .seconds(7_200), reason: "HTTP 429")
+    _ = try fleet.relay.apply([.hold(name: "pay", host: "host-b", hold)], position: nil)
+    #expect(fleet("status", "pay", "--json").output.contains(#""host":"host-b""#))
+    #expect(fleet.onTerminal("status").output.contains("(HTTP 429), told by host host-b"))
+    #expect(fleet("show", "pay").output.contains("told by       host host-b"))
+    #expect(fleet("history", "pay").output.contains("HTTP 429: held for 2h, told by host-b"))
   }
 
   @Test func `a command announces its giver to the relay before it is given`() throws {

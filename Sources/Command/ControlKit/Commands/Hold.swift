@@ -1,4 +1,4 @@
-import SharedBreaker
+@_spi(Relay) import SharedBreaker
 
 extension CommandSpec {
   static let hold = CommandSpec(
@@ -13,7 +13,7 @@ extension CommandSpec {
       OptionSpec(name: "for", kind: .duration, summary: "hold calls for D"),
       .until("hold calls until T, such as 14:05 or an RFC 3339 time"),
       OptionSpec(name: "end", summary: "end the hold, so that all calls may go"),
-      .reason,
+      .reason, .fleet, .wait,
     ],
     details: [
       "A resource that answers \"not now\", as HTTP 429 does, works: it is held, and not open. Until the "
@@ -22,6 +22,8 @@ extension CommandSpec {
       "No failure is counted, and the state stays as it is. The longest hold wins: if calls are held for "
         + "longer already, nothing changes, and the command says so. The policy's hold-max does not cut "
         + "what you say here.",
+      "With the policy word fleet-hold=yes, the other hosts of the fleet hold their calls too. --end ends the "
+        + "hold on this host alone, and --end --fleet on every host.",
       timeOfDay,
     ],
     examples: [
@@ -29,8 +31,9 @@ extension CommandSpec {
         "cbctl hold openai/prod-key --until 14:05 --reason 'quota used up'",
         "no process calls before 14:05"),
       Example("cbctl hold openai/prod-key --end", "all may go again"),
+      Example("cbctl hold openai/prod-key --end --fleet", "on every host"),
     ],
-    exitCodes: [.done, .usage, .noBreaker, .storeUnavailable],
+    exitCodes: [.done, .usage, .noBreaker, .unconfirmed, .storeUnavailable],
     actsForUser: true
   ) { context, parsed throws(ControlError) in
     let ways = ["for", "until", "end"].filter { parsed.has($0) }
@@ -38,6 +41,11 @@ extension CommandSpec {
       let given =
         ways.isEmpty ? "none of --for, --until and --end" : "--\(ways[0]) and --\(ways[1])"
       throw .usage(given, "a hold has one end", help: "hold")
+    }
+    if parsed.has("fleet"), !parsed.has("end") {
+      throw .usage(
+        "--fleet with --\(ways[0])", "the policy word fleet-hold=yes shares a hold with the fleet",
+        help: "hold")
     }
     return parsed.has("end") ? try context.endHold(parsed) : try context.hold(parsed)
   }
@@ -63,11 +71,16 @@ extension CommandContext {
 
   fileprivate func endHold(_ parsed: ParsedCommand) throws(ControlError) -> Ending {
     let name = parsed.text("NAME") ?? ""
-    let breaker = try existingBreaker(name)
+    let fleet = try fleet(of: parsed)
+    let breaker = try existingBreaker(name, for: fleet)
+    let course = try course(of: fleet, giving: .endHold, to: [name], parsed)
     let hasEnded = try act { () throws(BreakerError) in
-      try breaker.endHold(reason: parsed.text("reason"))
+      try breaker.endHold(reason: parsed.text("reason"), scope: fleet.scope)
     }
-    if !hasEnded { note("\(VisibleText.name(name)): not held: nothing was changed") }
-    return try printState(of: [name], after: nil)
+    if !hasEnded {
+      let place = fleet == nil ? "not held: nothing was changed" : "not held on this host"
+      note("\(VisibleText.name(name)): \(place)")
+    }
+    return try printState(of: [name], after: course)
   }
 }
