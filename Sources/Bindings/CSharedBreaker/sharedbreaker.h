@@ -262,7 +262,9 @@ enum sb_cause {
   /* The resource has asked to be left alone until an instant, or the first call after that is under way. */
   SB_CAUSE_HELD = 2,
   /* The resource has just come back, and as many calls are under way as have succeeded since, and one more. */
-  SB_CAUSE_RAMPING = 3
+  SB_CAUSE_RAMPING = 3,
+  /* As many calls have begun in the last interval as rate permits. */
+  SB_CAUSE_RATE = 4
 };
 
 /* How sb_enter() decides while the store cannot be used. */

@@ -152,6 +152,7 @@ extension RejectionCause {
     case .open: SB_CAUSE_OPEN
     case .held: SB_CAUSE_HELD
     case .ramping: SB_CAUSE_RAMPING
+    case .rate: SB_CAUSE_RATE
     case .busy: SB_CAUSE_BUSY
     @unknown default: SB_CAUSE_OPEN
     }

@@ -62,7 +62,8 @@ final class SharedBreaker
         if ($code === $c->SB_REJECTED) {
             throw new BreakerRejected(
                 $rejection->retry_after_ns, $rejection->cause === $c->SB_CAUSE_BUSY,
-                $rejection->cause === $c->SB_CAUSE_HELD, $rejection->cause === $c->SB_CAUSE_RAMPING);
+                $rejection->cause === $c->SB_CAUSE_HELD, $rejection->cause === $c->SB_CAUSE_RAMPING,
+                $rejection->cause === $c->SB_CAUSE_RATE);
         }
         self::check($code);
         $call = spl_object_id($permit);
@@ -138,17 +139,20 @@ final class BreakerRejected extends RuntimeException
 {
     /**
      * With $isBusy, the breaker permits calls, but has no room for another one. With $isHeld, the resource works, and
-     * has asked to be left alone until then. With $isRamping, it has just come back, so that few calls go at once.
+     * has asked to be left alone until then. With $isRamping, it has just come back, so that few calls go at once. With
+     * $isTooFast, as many calls have begun in the last interval as the rate of the breaker permits.
      */
     public function __construct(
         public readonly int $retryAfterNanoseconds,
         public readonly bool $isBusy = false,
         public readonly bool $isHeld = false,
         public readonly bool $isRamping = false,
+        public readonly bool $isTooFast = false,
     ) {
         parent::__construct(match (true) {
             $isBusy => 'there is no room for another call',
             $isHeld => 'the resource has asked to be left alone',
+            $isTooFast => 'as many calls have begun as the rate permits',
             $isRamping => 'the breaker lets few calls through at a time after a pause',
             default => 'the breaker rejects calls',
         });

@@ -45,6 +45,7 @@ module SharedBreaker
       @retry_after = nanoseconds.negative? ? nil : nanoseconds / 1e9
       @cause = rejection.cause
       super(if busy? then "there is no room for another call"
+            elsif too_fast? then "as many calls have begun as the rate permits"
             elsif ramping? then "the breaker lets few calls through at a time after a pause"
             elsif held? then "the resource has asked to be left alone"
             else "the breaker rejects calls"
@@ -56,6 +57,9 @@ module SharedBreaker
 
     # Whether the resource has just come back, so that few calls go at once.
     def ramping? = @cause == C::SB_CAUSE_RAMPING
+
+    # Whether as many calls have begun in the last interval as the rate of the breaker permits.
+    def too_fast? = @cause == C::SB_CAUSE_RATE
 
     # Whether the resource works, and has asked to be left alone until then.
     def held? = @cause == C::SB_CAUSE_HELD

@@ -17,8 +17,8 @@ package protocol BreakerStorage: AnyObject, Sendable {
   /// The counters that processes share; nil if there are none.
   var sharedCounters: CounterPage? { get }
 
-  /// The slots of a breaker with a limit; nil if it can have none now.
-  func slots(ofBreaker id: Int64) -> SlotBlock?
+  /// The slots of a breaker, with room for the instants of a rate of so many calls; nil if it can have none now.
+  func slots(ofBreaker id: Int64, forCalls calls: Int) -> SlotBlock?
 
   /// The calls under way on breakers with a limit, and the callers that wait, as far as both are
   /// known.
@@ -103,6 +103,9 @@ package enum ForkMoment: Sendable {
 extension BreakerStorage {
   /// A number that differs from the last one loaded if anything has changed since.
   package func currentFingerprint() -> UInt64 { unsafe WALIndexPage.load(fingerprint) }
+
+  /// The slots of a breaker; nil if it can have none now.
+  package func slots(ofBreaker id: Int64) -> SlotBlock? { slots(ofBreaker: id, forCalls: 0) }
 
   /// The breaker of that name, or nil if there is none.
   package func find(_ name: String) throws(StoreError) -> StoredBreaker? {

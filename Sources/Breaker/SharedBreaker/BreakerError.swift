@@ -88,6 +88,9 @@ extension Rejection: CustomStringConvertible {
       return "as many calls are under way as its max-concurrent permits: "
         + (wait ?? "try again later")
     }
+    if cause == .rate {
+      return "as many calls have begun as its rate permits: \(wait ?? "try again later")"
+    }
     if cause == .ramping {
       return
         "it lets few calls through at a time after a pause: \(wait.map { "\($0) at the latest" } ?? "try again later")"

@@ -35,7 +35,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
 
   /// The rejection that a call would have got; nil if it would have been permitted.
   ///
-  /// It says nothing about `max-concurrent` and a ramp: see ``hasRoom``. Its time is the same for all callers, without `jitter`.
+  /// It says nothing about `max-concurrent`, a ramp and `rate`: see ``hasRoom``. Its time is the same for all callers, without `jitter`.
   public let rejection: Rejection?
 
   /// Whether the breaker would have permitted a call.
@@ -52,6 +52,9 @@ public struct BreakerSnapshot: Sendable, Hashable {
 
   /// The ramp after a close or a hold; nil if there is none.
   public let ramp: RampSnapshot?
+
+  /// How far `rate` is used up; nil if the policy has no `rate`, or if that is not known.
+  public let rate: RateSnapshot?
 
   /// The number of failures since the last success.
   public let consecutiveFailures: Int64
@@ -153,12 +156,23 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// belongs to another boot; the next call makes a new one.
   public let limit: LimitSnapshot?
 
-  /// Whether a call of one unit would find room under `max-concurrent` and in a ramp now, without waiting; true without
-  /// both, and nil if what is under way is not known.
+  /// Whether a call of one unit would find room under `max-concurrent`, in a ramp and under `rate` now, without waiting;
+  /// true without any of these, and nil if what is under way or has begun is not known.
   ///
   /// It says nothing about the state and the mode: see ``permits``.
   public var hasRoom: Bool? {
-    policy.maxConcurrent == nil && ramp == nil ? true : limit?.hasRoom
+    if !policy.boundsCalls, ramp == nil { return true }
+    guard let limit, policy.rate != nil else { return limit?.hasRoom }
+    return limit.hasRoom ? rate.map { $0.nextIn == .zero } : false
+  }
+
+  /// Why a call that the state permits would be turned away now without waiting; nil if it would not, or if that is not
+  /// known.
+  @_spi(Command) public var causeWithoutRoom: RejectionCause? {
+    guard hasRoom == false else { return nil }
+    if ramp != nil, limit?.hasRoom == false { return .ramping }
+    if let most = policy.maxConcurrent, let limit, limit.unitsInUse >= most { return .busy }
+    return rate.map { $0.nextIn > .zero } == true ? .rate : .busy
   }
 
   let agreed: AgreedPolicy
@@ -256,6 +270,17 @@ public struct RampSnapshot: Sendable, Hashable {
   public let unitsPermitted: Int?
 }
 
+/// How far `rate` is used up.
+public struct RateSnapshot: Sendable, Hashable {
+  /// How many calls have begun in the interval that ends now.
+  ///
+  /// After `rate` was lowered, it can be more than that permits.
+  public let begun: Int
+
+  /// How long until a call may begin that comes now, after all that wait; zero if it may begin at once.
+  public let nextIn: Duration
+}
+
 /// A probe that is under way.
 public struct LeaseSnapshot: Sendable, Hashable {
   /// The process whose end frees the slot; nil if only the deadline frees it.
@@ -309,11 +334,19 @@ extension BreakerSnapshot {
         unitsPermitted: slots.map { $0.rampAllowance?.units ?? 1 + Int(record.rampHeadStart) })
     }
     let isRamping = ramp != nil
+    // A rate alone does not bound how many calls are under way.
+    let room = policy.limit ?? (isRamping ? policy.room : CallLimit(.max))
     let hasQueue = policy.queueTimeout != nil && CellLimit.takesRoom(stored)
     limit = slots.flatMap {
-      policy.limit != nil || isRamping || hasQueue
-        ? LimitSnapshot($0, under: policy.room, inRamp: isRamping, look: look) : nil
+      policy.boundsCalls || isRamping || hasQueue
+        ? LimitSnapshot($0, under: room, inRamp: isRamping, look: look) : nil
     }
+    rate =
+      policy.rate == nil
+      ? nil
+      : slots.flatMap(\.rate).map { use in
+        RateSnapshot(begun: use.begun, nextIn: .nanoseconds(use.nanosecondsToNext))
+      }
     consecutiveFailures = record.consecutiveFailures
     recentFailures = policy.within.map { record.recentFailures(within: $0, at: now.boot) }
     openEndsIn = record.openRemaining(at: now.boot).map { .nanoseconds($0) }

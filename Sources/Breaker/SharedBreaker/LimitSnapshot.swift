@@ -4,7 +4,8 @@ internal import BreakerStore
 /// The calls under way on a breaker that have taken room, and the callers that wait, at one moment.
 ///
 /// It is read without taking part, and without delaying any caller. Calls that began before the
-/// file of the slots was deleted or replaced are not in it. Without `max-concurrent`, only calls of a ramp take room.
+/// file of the slots was deleted or replaced are not in it. Without `max-concurrent`, only calls of a ramp and under a
+/// `rate` take room, and of these no more than 1,024 are shown.
 public struct LimitSnapshot: Sendable, Hashable {
   /// How many units are under way; what ended processes have left does not count.
   ///
@@ -20,7 +21,7 @@ public struct LimitSnapshot: Sendable, Hashable {
   /// How long callers have waited.
   public let waits: Waits
 
-  /// Whether a call of one unit would find room now.
+  /// Whether a call of one unit would find room now, beside a rate.
   let hasRoom: Bool
 
   /// A call under way, or a caller that waits.

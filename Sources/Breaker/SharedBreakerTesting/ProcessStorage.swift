@@ -28,7 +28,7 @@ final class ProcessStorage: BreakerStorage {
   var listeners: Listeners { host.memory.listeners }
   var sharedCounters: CounterPage? { nil }
 
-  func slots(ofBreaker id: Int64) -> SlotBlock? {
+  func slots(ofBreaker id: Int64, forCalls calls: Int) -> SlotBlock? {
     host.memory.slots(ofBreaker: id, as: process.identity)
   }
 

@@ -52,6 +52,7 @@ public enum BreakerDocument {
       .init("permitted", .bool(snapshot.permits)),
       .init("hold", hold(snapshot.hold)),
       .init("ramp", ramp(snapshot.ramp)),
+      .init("rate", rate(of: snapshot)),
       .init("probe_due", .bool(snapshot.isProbeDue)),
       .init("probe_successes", .integer(snapshot.probeSuccesses)),
       .init("probe_failures", .integer(snapshot.probeFailures)),
@@ -136,6 +137,17 @@ public enum BreakerDocument {
     ])
   }
 
+  /// The rate of a breaker, with nulls for unknown numbers; null if there is none.
+  private static func rate(of snapshot: BreakerSnapshot) -> JSONValue {
+    guard let rate = snapshot.policy.rate else { return .null }
+    return .object([
+      .init("calls", .integer(Int64(rate.calls))),
+      .init("interval_ms", JSONValue(milliseconds: rate.interval)),
+      .init("begun", JSONValue(snapshot.rate.map { Int64($0.begun) })),
+      .init("next_in_ms", JSONValue(milliseconds: snapshot.rate?.nextIn)),
+    ])
+  }
+
   /// The calls under way and the callers that wait, with nulls for unknown numbers and for no limit; null if calls take
   /// no room.
   private static func limit(of snapshot: BreakerSnapshot) -> JSONValue {
@@ -179,6 +191,7 @@ public enum BreakerDocument {
       .init("holds", .integer(totals.holds)),
       .init("held", .integer(totals.held)),
       .init("ramping", .integer(totals.ramping)),
+      .init("over_rate", .integer(totals.overRate)),
       .init("lost_calls", .integer(totals.lostCalls)),
     ])
   }
@@ -197,7 +210,7 @@ public enum BreakerDocument {
     case .count: JSONValue(Int64(text))
     case .factor: Double(text).map { .number($0) } ?? .null
     case .duration, .rate: .string(text)
-    case .word: .string(text)
+    case .word, .callRate: .string(text)
     case .countOrRate: Int64(text).map { JSONValue($0) } ?? .string(text)
     @unknown default: .string(text)
     }

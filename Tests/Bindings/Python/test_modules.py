@@ -116,7 +116,7 @@ class Words(StoreTestCase):
             "lost_calls": {"max_concurrent": 8},
         }
         value = {"Count": 4, "Rate": 0.25, "Seconds": 90, "Factor": 3, "CountOrRate": 2, "Word": "failure",
-                 "Flag": True}
+                 "Flag": True, "CallRate": "500/1m"}
         said = {**value, "Rate": "25%", "Seconds": "90s", "Flag": "yes"}
         for word, kind in _KINDS.items():
             with self.subTest(word):

@@ -103,7 +103,7 @@ import Testing
   }
 
   @Test func `words name the causes of a rejection, and what lost calls may be`() {
-    #expect(RejectionCause.allCases.map(\.rawValue) == ["open", "held", "ramping", "busy"])
+    #expect(RejectionCause.allCases.map(\.rawValue) == ["open", "held", "ramping", "busy", "rate"])
     #expect(PolicyKey.lostCalls.words == ["ignored", "failure"])
     #expect(PolicyKey.maxConcurrent.words.isEmpty)
   }

@@ -11,7 +11,7 @@ import Testing
     .probes: "3", .successesToClose: "4", .probeTimeout: "1d", .probeCalls: "9",
     .probeFailureRate: "33.3333%", .fleetQuorum: "3", .fleetSpread: "10s",
     .fleetHold: "yes",
-    .maxConcurrent: "8", .reserve: "2", .queue: "20", .queueTimeout: "30s",
+    .maxConcurrent: "8", .reserve: "2", .queue: "20", .queueTimeout: "30s", .rate: "500/1m",
     .lostCalls: "failure",
   ]
 
@@ -21,6 +21,7 @@ import Testing
     .rate: ("0.5", "a rate such as 50%"),
     .factor: ("2x", "a factor such as 1.5"),
     .countOrRate: ("3.5", "a whole number such as 3, or a rate such as 30%"),
+    .callRate: ("500", "calls in a time such as 500/1m or 1/120ms"),
     .word: ("sometimes", "one of its words"),
   ]
 
@@ -147,9 +148,34 @@ import Testing
       probes: 3, probeTimeout: .seconds(86_400),
       probeCalls: 9, probeFailureRate: 0.333_333, fleetQuorum: .hosts(3), fleetSpread: .seconds(10),
       fleetHold: true,
-      maxConcurrent: 8, reserve: 2, queue: 20, queueTimeout: .seconds(30), lostCalls: .failure)
+      maxConcurrent: 8, reserve: 2, queue: 20, queueTimeout: .seconds(30),
+      rate: .calls(500, per: .minute), lostCalls: .failure)
     #expect(try words.applied(to: BreakerPolicy()) == policy)
   }
+}
+
+/// How many calls may begin in a time, as people write it.
+@Suite struct CallRateTests {
+  @Test(arguments: [
+    ("500/1m", CallRate.calls(500, per: .minute), "500/1m"),
+    ("500/m", .calls(500, per: .minute), "500/1m"),
+    ("10/s", .calls(10, per: .second), "10/1s"),
+    ("1/120ms", .calls(1, per: .milliseconds(120)), "1/120ms"),
+    ("1000/1h30m", .calls(1_000, per: .seconds(5_400)), "1000/90m"),
+    ("7/d", .calls(7, per: .day), "7/1d"),
+    ("7/h", .calls(7, per: .hour), "7/1h"),
+  ])
+  func `a rate is read, and written in one way`(text: String, rate: CallRate, written: String) {
+    #expect(CallRate(text) == rate)
+    #expect(rate.description == written)
+    #expect(CallRate(written) == rate)
+  }
+
+  @Test(arguments: [
+    "", "/", "5", "5/", "/1m", "5/1", "5/1m/2", "-5/1m", "5.5/1m", "5 /1m", "5/ 1m", "5/x", "5/-1m",
+    "99999999999999999999/1m", "5/99999999999999999999d", "five/1m",
+  ])
+  func `nothing else is a rate`(text: String) { #expect(CallRate(text) == nil) }
 }
 
 /// The words in which two policies differ.

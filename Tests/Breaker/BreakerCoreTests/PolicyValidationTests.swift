@@ -86,6 +86,19 @@ import Testing
       .queueTimeout, "queue is set without queue-timeout: set both",
       BreakerPolicy(maxConcurrent: 4, queue: 1)),
     Refused(
+      .rate, "rate 0/1s permits no call: use 1 or more, or 'cbctl trip' to stop all calls",
+      BreakerPolicy(rate: .calls(0, per: .second))),
+    Refused(
+      .rate,
+      "rate 65537/1s is of more than 65536 calls: use fewer in a shorter time, such as 1000/1ms",
+      BreakerPolicy(rate: .calls(65_537, per: .second))),
+    Refused(
+      .rate, "rate 5/0s counts over 0s: use 1us to 365d, such as 500/1m",
+      BreakerPolicy(rate: .calls(5, per: .zero))),
+    Refused(
+      .rate, "rate 5/366d counts over 366d: use 1us to 365d, such as 500/1m",
+      BreakerPolicy(rate: .calls(5, per: .seconds(366 * 86_400)))),
+    Refused(
       .queueTimeout, "queue-timeout is 366d: use 1us to 365d",
       BreakerPolicy(maxConcurrent: 4, queueTimeout: .seconds(366 * 86_400))),
   ]

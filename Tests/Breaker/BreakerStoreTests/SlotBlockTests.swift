@@ -419,11 +419,16 @@ struct SlotStage {
 }
 
 extension SlotBlock {
+  /// Takes room for a call whose turn it is, if there is any.
+  func takeTurn(_ claim: CallClaim, _ own: UInt64) -> HeldSlot? {
+    if case .begun(let held)? = takeWithCare(claim, own) { held } else { nil }
+  }
+
   /// Begins a call that does not wait.
   func begun(_ claim: CallClaim = CallClaim(), terms: SlotTerms) -> HeldSlot? {
     switch enter(claim, terms) {
     case .begun(let held): held
-    case .busy, .unwanted, .outdated, .unknown: nil
+    case .busy, .unwanted, .outdated, .unseen: nil
     }
   }
 }

@@ -88,7 +88,7 @@ import Testing
     block.end(held)
     // Without room, no caller has to answer.
     #expect(heavy.isPresent(caller))
-    let all = try #require(block.takeWithCare(CallClaim(units: 2), block.owners.own ?? 0))
+    let all = try #require(block.takeTurn(CallClaim(units: 2), block.owners.own ?? 0))
     block.letTimePass()
     #expect(block.passTheStopped() == .quiet)
     block.end(all)

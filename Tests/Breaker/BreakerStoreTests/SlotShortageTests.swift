@@ -68,7 +68,7 @@ import Testing
     let last = try stage.page()
     let block = try #require(last.block(ofBreaker: 1))
     #expect(block.areCallsSeen)
-    #expect(block.enter(CallClaim(), Self.terms) == .unknown)
+    #expect(block.enter(CallClaim(), Self.terms) == .unseen)
     #expect(!block.areCallsSeen && first.areCallsSeen)
     #expect(last.states(ofBreakers: [1]).isEmpty)
     withExtendedLifetime(pages) {}

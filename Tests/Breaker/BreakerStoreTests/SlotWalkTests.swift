@@ -116,7 +116,7 @@ private struct SlotWalk {
     case .busy:
       reached.insert(oracle.succeeded == nil ? "busy" : "busy in a ramp")
       return mayBegin ? "\(claim) is busy" : nil
-    case .unwanted, .outdated, .unknown: return "no answer"
+    case .unwanted, .outdated, .unseen: return "no answer"
     }
   }
 
@@ -156,7 +156,7 @@ private struct SlotWalk {
     guard let caller = waiters[waiter.number] else { return nil }
     let block = sides[waiter.owner]
     let isFirst = block.first?.index == caller.index
-    let held = isFirst ? block.takeWithCare(waiter.claim, block.owners.own ?? 0) : nil
+    let held = isFirst ? block.takeTurn(waiter.claim, block.owners.own ?? 0) : nil
     reached.insert(held == nil ? "no turn" : "turn")
     guard (held != nil) == (oracle.due == waiter.number) else { return "the turn of \(waiter)" }
     guard let held else { return nil }
@@ -241,7 +241,8 @@ private final class WalkedHost {
   init(_ kind: StorageKind) throws {
     stage = kind == .file ? try SlotStage() : nil
     memory = SlotMemory(
-      judge: OwnerJudge { [dead] process in dead.withLock { $0.contains(process) } })
+      judge: OwnerJudge { [dead] process in dead.withLock { $0.contains(process) } },
+      clock: .system)
   }
 
   /// The slots as another process uses them.

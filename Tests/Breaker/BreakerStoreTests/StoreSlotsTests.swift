@@ -112,7 +112,7 @@ extension SlotEntry {
   var held: HeldSlot? {
     switch self {
     case .begun(let held): held
-    case .busy, .unwanted, .outdated, .unknown: nil
+    case .busy, .unwanted, .outdated, .unseen: nil
     }
   }
 }

@@ -10,7 +10,9 @@ extension ForwardingStorage {
   var fingerprint: UnsafePointer<UInt64> { unsafe memory.fingerprint }
   var listeners: Listeners { memory.listeners }
   var sharedCounters: CounterPage? { nil }
-  func slots(ofBreaker id: Int64) -> SlotBlock? { memory.slots(ofBreaker: id) }
+  func slots(ofBreaker id: Int64, forCalls calls: Int) -> SlotBlock? {
+    memory.slots(ofBreaker: id, forCalls: calls)
+  }
   func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {
     memory.slotStates(ofBreakers: ids)
   }

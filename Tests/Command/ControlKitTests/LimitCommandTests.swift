@@ -78,8 +78,8 @@ struct LimitCommandTests {
   @Test func `a limit without its file is not known, and never nothing`() throws {
     let (bench, store, permit) = try busyBench()
     unsafe unlink("\(bench.path)-slots")
-    #expect(
-      bench("status").output.contains("  ?/1      ?     -     -\n"), "\(bench("status").output)")
+    let status = bench("status").output
+    #expect(status.contains("  ?/1      ?     -     -      -\n"), "\(status)")
     #expect(bench("show", "gpu").output.contains("how many are under way is not known"))
     #expect(bench("show", "gpu", "--json").output.contains(#""calls_under_way":null"#))
     #expect(!bench("metrics").output.contains("units_in_use"))

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BreakerStore
 @testable import ControlKit
-@testable import SharedBreaker
+@testable @_spi(Command) import SharedBreaker
 
 /// How limits are shown: the calls under way, their processes, and the waiters.
 struct LimitRenderingTests {
@@ -85,7 +85,7 @@ struct LimitRenderingTests {
     #expect(!title([Self.all[3]]).contains("BUSY"))
     // Programs get the same columns always, with one word in each.
     for line in Self.table(Self.all, width: nil).split(separator: "\n") {
-      #expect(line.split(separator: " ").count == 14, "\(line)")
+      #expect(line.split(separator: " ").count == 15, "\(line)")
     }
   }
 
@@ -137,6 +137,37 @@ struct LimitRenderingTests {
     #expect(LimitWords.busy(limited) == "2/2" && limited.hasRoom == false)
     #expect(
       LimitWords.obstacle(limited) == "no room: 2/2 units under way in a ramp that ends in 8s")
+  }
+
+  /// A breaker with a rate, of which so many calls have begun.
+  private static func rated(_ words: String, begun: Int, nextIn seconds: Int64) -> BreakerSnapshot {
+    var state = SlotState()
+    state.usage.ordinary = 1
+    state.rate = SlotRateUse(begun: begun, nanosecondsToNext: seconds * 1_000_000_000)
+    return breaker("api", "rate=50/1m \(words)", state)
+  }
+
+  @Test func `a rate is shown with how much of it has begun, and when the next call may`() {
+    let free = Self.rated("", begun: 37, nextIn: 0)
+    let table = StatusTable(snapshots: [free, Self.all[3]], now: Samples.time)
+      .render(width: 120, painter: Self.plain)
+    #expect(table.contains("BEGUN") && table.contains("37/50 1m"))
+    #expect(free.hasRoom == true && AwaitedState.free.holds(for: free))
+    #expect(
+      Self.page(free).contains("37 of 50 calls have begun in 1m; the next may begin now"))
+    let used = Self.rated("queue-timeout=1h", begun: 50, nextIn: 12)
+    #expect(used.hasRoom == false && used.causeWithoutRoom == .rate)
+    #expect(LimitWords.obstacle(used) == "50/1m have begun: the next may in 12s")
+    let document = BreakerDocument.list([used]).text
+    #expect(
+      document.contains(#""rate":{"calls":50,"interval_ms":60000,"begun":50,"next_in_ms":12000}"#))
+    let unknown = Self.breaker("api", "rate=50/1m", nil)
+    #expect(LimitWords.begun(unknown) == "?/50 1m" && unknown.hasRoom == nil)
+    #expect(
+      BreakerDocument.list([unknown]).text.contains(
+        #""rate":{"calls":50,"interval_ms":60000,"begun":null,"next_in_ms":null}"#))
+    let busy = Self.rated("max-concurrent=1", begun: 3, nextIn: 0)
+    #expect(busy.causeWithoutRoom == .busy)
   }
 
   private static func details(_ snapshot: BreakerSnapshot) -> BreakerDetails {

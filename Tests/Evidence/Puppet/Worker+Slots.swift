@@ -119,7 +119,7 @@ extension Worker {
     case .busy: return "busy"
     case .unwanted: return "unwanted"
     case .outdated: return "outdated"
-    case .unknown: return "unknown"
+    case .unseen: return "unknown"
     }
   }
 

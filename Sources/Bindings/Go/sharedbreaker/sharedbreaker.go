@@ -69,6 +69,8 @@ type Rejected struct {
 	Held bool
 	// Ramping says that the resource has just come back, so that few calls go at once.
 	Ramping bool
+	// TooFast says that as many calls have begun in the last interval as the rate of the breaker permits.
+	TooFast bool
 }
 
 func (r *Rejected) Error() string {
@@ -80,6 +82,9 @@ func (r *Rejected) Error() string {
 	}
 	if r.Ramping {
 		return fmt.Sprintf("%s lets few calls through at a time: try again in %v at the latest", r.Name, r.RetryAfter)
+	}
+	if r.TooFast {
+		return fmt.Sprintf("%s has begun as many calls as its rate permits: try again in %v", r.Name, r.RetryAfter)
 	}
 	if r.RetryAfter < 0 {
 		return r.Name + " is rejecting calls until an operator changes that"
@@ -160,7 +165,7 @@ func (b *Breaker) Do(work func() error) (err error) {
 	code := C.enter(b.handle, &permit, &retryAfter, &cause, &words)
 	if code == C.SB_REJECTED {
 		return &Rejected{b.name, time.Duration(retryAfter), cause == C.SB_CAUSE_BUSY, cause == C.SB_CAUSE_HELD,
-			cause == C.SB_CAUSE_RAMPING}
+			cause == C.SB_CAUSE_RAMPING, cause == C.SB_CAUSE_RATE}
 	}
 	if err := failure(code, words); err != nil {
 		return err

@@ -42,6 +42,7 @@ PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection) {
   const char *word = rejection->cause == SB_CAUSE_BUSY ? "busy"
       : rejection->cause == SB_CAUSE_HELD              ? "held"
       : rejection->cause == SB_CAUSE_RAMPING           ? "ramping"
+      : rejection->cause == SB_CAUSE_RATE              ? "rate"
                                                        : "open";
   PyObject *type = rejection->cause == SB_CAUSE_BUSY ? state->busy : state->rejected;
   PyObject *cause = PyUnicode_InternFromString(word);

@@ -159,6 +159,17 @@ def _ramp(breaker: Snapshot, value: float) -> Samples:
     return _named(breaker, value) if has else []
 
 
+def _rate(breaker: Snapshot, key: str, scale: float = 1) -> Samples:
+    """Return a figure of the rate; nothing if the policy has none, or if it is not known."""
+    rate = breaker["rate"]
+    return _named(breaker, rate[key] * scale) if rate and rate[key] is not None else []
+
+
+def _over_rate(breaker: Snapshot) -> Samples:
+    total = breaker["totals"]["over_rate"]
+    return _named(breaker, total) if breaker["rate"] or total else []
+
+
 def _hold_since(breaker: Snapshot) -> Samples:
     from datetime import datetime
 
@@ -325,6 +336,16 @@ BREAKER_FAMILIES = [
     Family(
         "counter", "ramping_rejections_total", "Calls that a ramp turned away.",
         lambda one: _ramp(one, one["totals"]["ramping"])),
+    Family(
+        "gauge", "rate_calls", "How many calls rate permits to begin in its interval.",
+        lambda one: _rate(one, "calls")),
+    Family(
+        "gauge", "rate_interval_seconds", "The interval of rate.", lambda one: _rate(one, "interval_ms", 1 / 1_000)),
+    Family(
+        "gauge", "rate_begun_calls", "Calls that have begun in the interval that ends now.",
+        lambda one: _rate(one, "begun")),
+    Family(
+        "counter", "rate_rejections_total", "Calls that rate turned away.", _over_rate),
 ]
 
 # Characters that control a terminal, end a line, change the writing direction, or are invisible.

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Factor = float
     # A whole number is a count, and a fraction is a rate.
     CountOrRate = int | float
+    # A number of calls in a time, such as "500/1m".
+    CallRate = str
     Word = str
     # True is written yes, and False no.
     Flag = bool
@@ -64,6 +66,7 @@ class PolicyWords(TypedDict, total=False):
     reserve: Count | None
     queue: Count | None
     queue_timeout: Seconds | None
+    rate: CallRate | None
     lost_calls: Word
 
 
@@ -72,7 +75,10 @@ _KINDS = {
     "open_for": "Seconds",
     **{word: str(kind).partition(" ")[0] for word, kind in PolicyWords.__annotations__.items()},
 }
-_EXPECTED = {"Count": "a whole number", "Seconds": "a number of seconds or a timedelta", "Word": "a word", "Flag": "True or False"}
+_EXPECTED = {
+    "Count": "a whole number", "Seconds": "a number of seconds or a timedelta", "Word": "a word",
+    "Flag": "True or False", "CallRate": "text such as '500/1m'",
+}
 _NUMBERS = (int, float)
 
 
@@ -127,7 +133,7 @@ def _text(key: str, value: object) -> str:
         return "none"
     if kind == "Flag" and isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, str) and kind in ("Seconds", "Word", "Flag"):
+    if isinstance(value, str) and kind in ("Seconds", "Word", "Flag", "CallRate"):
         if value.split() != [value]:  # it would declare other words, too
             raise InvalidPolicy(f"{key} cannot be {value!r}: give one value without spaces")
         return exact(value, key, InvalidPolicy)
@@ -135,7 +141,8 @@ def _text(key: str, value: object) -> str:
     if kind == "Seconds" and (is_number or hasattr(value, "total_seconds")):
         return f"{nanoseconds(value)}ns"  # type: ignore[arg-type]
     number: Any = value
-    if not is_number or kind in ("Seconds", "Word", "Flag") or (kind == "Count" and not isinstance(value, int)):
+    is_text = kind in ("Seconds", "Word", "Flag", "CallRate")
+    if not is_number or is_text or (kind == "Count" and not isinstance(value, int)):
         raise TypeError(f"{key} has to be {_EXPECTED.get(kind, 'a number')}, and not {value!r}")
     if kind == "Rate" or (kind == "CountOrRate" and isinstance(value, float)):
         return f"{_plain(number * 100)}%"

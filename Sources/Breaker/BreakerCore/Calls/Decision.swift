@@ -119,6 +119,9 @@ public enum RejectionCause: String, Sendable, Hashable, CaseIterable {
   /// As many calls are under way as `max-concurrent` permits, and the caller could not wait, or has
   /// waited for as long as it may.
   case busy
+
+  /// As many calls have begun in the last interval as `rate` permits, and the caller could not wait for so long.
+  case rate
 }
 
 extension Rejection {

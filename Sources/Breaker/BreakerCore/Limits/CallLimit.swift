@@ -4,6 +4,10 @@
   @usableFromInline package var units: Int
   @usableFromInline package var priority: CallPriority
 
+  /// Whether the call needs no room of its own: it is inside of another one of the same breaker, or no process could
+  /// give its room back.
+  package var needsNoRoom = false
+
   package init(units: Int = 1, priority: CallPriority = .ordinary) {
     self.units = units
     self.priority = priority

@@ -116,9 +116,15 @@ public struct BreakerPolicy: Sendable, Hashable {
   /// How many callers may wait; 1,024 if only `queueTimeout` is set (`queue`).
   public var queue: Int?
 
-  /// How long a caller may wait for room, for the end of a hold, or for its turn in a ramp; without it, no caller waits
-  /// (`queue-timeout`).
+  /// How long a caller may wait for room, for the end of a hold, or for its turn in a ramp or under a rate; without it,
+  /// no caller waits (`queue-timeout`).
   public var queueTimeout: Duration?
+
+  /// Permits at most so many calls to begin in any interval of some length, on the whole host (`rate`).
+  ///
+  /// A call that comes too early waits in the queue, or is rejected with the time after which it may begin, which is no
+  /// failure.
+  public var rate: CallRate?
 
   /// How calls count that are under way when their process ends (`lost-calls`).
   ///
@@ -157,6 +163,7 @@ public struct BreakerPolicy: Sendable, Hashable {
     reserve: Int? = nil,
     queue: Int? = nil,
     queueTimeout: Duration? = nil,
+    rate: CallRate? = nil,
     lostCalls: BreakerPolicy.LostCalls = .ignored
   ) {
     self.maxFailures = maxFailures
@@ -189,6 +196,7 @@ public struct BreakerPolicy: Sendable, Hashable {
     self.reserve = reserve
     self.queue = queue
     self.queueTimeout = queueTimeout
+    self.rate = rate
     self.lostCalls = lostCalls
   }
 }
@@ -210,7 +218,10 @@ extension BreakerPolicy {
   /// How many units of work may be under way; nil if any number may.
   package var limit: CallLimit? { maxConcurrent.map { CallLimit($0, reserved: reserve ?? 0) } }
 
-  /// The limit of calls that take room: `max-concurrent`, or else so much room that only a ramp bounds them.
+  /// Whether the policy limits how many calls are under way or begin.
+  package var boundsCalls: Bool { maxConcurrent != nil || rate != nil }
+
+  /// The limit of calls that take room: `max-concurrent`, or else so much room that only a ramp or a rate bounds them.
   package var room: CallLimit { limit ?? CallLimit(Self.mostWaiting) }
 
   /// How many callers may wait for room, default included.

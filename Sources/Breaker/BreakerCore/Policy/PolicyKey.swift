@@ -35,6 +35,7 @@ public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
   case reserve
   case queue
   case queueTimeout = "queue-timeout"
+  case rate
   case lostCalls = "lost-calls"
 }
 
@@ -61,6 +62,9 @@ extension PolicyKey {
     /// A whole number, or a share such as `50%`.
     case countOrRate
 
+    /// A number of calls in an interval, such as `500/1m`.
+    case callRate
+
     /// One of a few words, such as `failure`.
     case word
   }
@@ -77,6 +81,7 @@ extension PolicyKey {
     case .failureRate, .slowRate, .jitter, .probeFailureRate: .rate
     case .openMultiplier: .factor
     case .fleetQuorum: .countOrRate
+    case .rate: .callRate
     case .fleetHold, .lostCalls: .word
     }
   }
@@ -96,7 +101,7 @@ extension PolicyKey {
     case .maxFailures, .failures, .within, .failureRate, .window, .last, .minCalls, .slowRate,
       .slowAfter, .lumping, .openMax, .rampUp, .probeCalls, .probeFailureRate, .fleetQuorum,
       .fleetSpread,
-      .maxConcurrent, .reserve, .queue, .queueTimeout:
+      .maxConcurrent, .reserve, .queue, .queueTimeout, .rate:
       true
     case .reporters, .openFor, .openMultiplier, .jitter, .holdFor, .holdMax, .probes,
       .successesToClose, .probeTimeout, .fleetHold, .lostCalls:
@@ -139,6 +144,7 @@ extension BreakerPolicy {
     case .reserve: reserve.map { String($0) }
     case .queue: queueTimeout == nil ? queue.map { String($0) } : String(placesToWait)
     case .queueTimeout: queueTimeout.map(DurationText.format)
+    case .rate: rate.map(\.description)
     case .lostCalls: lostCalls.rawValue
     }
   }
@@ -186,6 +192,7 @@ extension BreakerPolicy {
     case .reserve: reserve = try optional(CountText.parse)
     case .queue: queue = try optional(CountText.parse)
     case .queueTimeout: queueTimeout = try optional(DurationText.parse)
+    case .rate: rate = try optional { CallRate($0) }
     case .lostCalls: lostCalls = try value(LostCalls.init(rawValue:))
     }
   }
@@ -198,6 +205,7 @@ extension BreakerPolicy {
       case .rate: "a rate such as 50%"
       case .factor: "a factor such as 1.5"
       case .countOrRate: "a whole number such as 3, or a rate such as 30%"
+      case .callRate: "calls in a time such as 500/1m or 1/120ms"
       case .word: key.words.joined(separator: " or ")
       }
     let none = key.isOptional ? ", or none" : ""

@@ -32,6 +32,7 @@ extension BreakerPolicy {
     try validateProbes()
     try validateFleet()
     try validateLimit()
+    try validateRate()
   }
 
   private func validateCounts() throws(PolicyError) {
@@ -186,6 +187,24 @@ extension BreakerPolicy {
         .fleetSpread, "fleet-spread is \(DurationText.format(fleetSpread)): use 0s to 365d")
     }
   }
+
+  private func validateRate() throws(PolicyError) {
+    guard let rate else { return }
+    guard rate.interval >= .microseconds(1), rate.interval <= Self.longestDuration else {
+      throw PolicyError(
+        .rate,
+        "rate \(rate) counts over \(DurationText.format(rate.interval)): use 1us to 365d, such as 500/1m"
+      )
+    }
+    guard rate.calls < 1 || rate.calls > CallRate.most else { return }
+    throw PolicyError(
+      .rate,
+      rate.calls < 1
+        ? "rate \(rate) permits no call: use 1 or more, or 'cbctl trip' to stop all calls"
+        : "rate \(rate) is of more than \(CallRate.most) calls: use fewer in a shorter time, such as 1000/1ms"
+    )
+  }
+
   private func validateLimit() throws(PolicyError) {
     if queue != nil, queueTimeout == nil {
       throw PolicyError(.queueTimeout, "queue is set without queue-timeout: set both")

@@ -153,6 +153,9 @@ public struct BreakerTotals: Sendable, Hashable {
   /// Calls that a ramp turned away; they are not among the `rejections`.
   public var ramping: Int64 = 0
 
+  /// Calls that `rate` turned away; they are not among the `rejections`.
+  public var overRate: Int64 = 0
+
   /// Calls that were under way when their process ended, as far as `max-concurrent` shows them.
   ///
   /// A process that exits by itself loses none. They are among the failures too, or else among the ignored calls: `lost-calls` decides that.
@@ -174,6 +177,7 @@ public struct BreakerTotals: Sendable, Hashable {
     left.holds = left.holds.addingSaturating(right.holds)
     left.held = left.held.addingSaturating(right.held)
     left.ramping = left.ramping.addingSaturating(right.ramping)
+    left.overRate = left.overRate.addingSaturating(right.overRate)
     left.lostCalls = left.lostCalls.addingSaturating(right.lostCalls)
   }
 }

@@ -46,6 +46,7 @@ internal import CHost
     add(counts.busy, to: SB_COUNTER_BUSY)
     add(counts.held, to: SB_COUNTER_HELD)
     add(counts.ramping, to: SB_COUNTER_RAMPING)
+    add(counts.overRate, to: SB_COUNTER_OVER_RATE)
   }
 
   private func add(_ count: Int64, to word: Int) {
@@ -72,6 +73,7 @@ internal import CHost
     counted.busy = Int64(bitPattern: value(SB_COUNTER_BUSY))
     counted.held = Int64(bitPattern: value(SB_COUNTER_HELD))
     counted.ramping = Int64(bitPattern: value(SB_COUNTER_RAMPING))
+    counted.overRate = Int64(bitPattern: value(SB_COUNTER_OVER_RATE))
     return counted
   }
 }
@@ -108,6 +110,9 @@ package struct Counted: Sendable, Hashable {
   /// Calls that a ramp turned away.
   package var ramping: Int64 = 0
 
+  /// Calls that a rate turned away.
+  package var overRate: Int64 = 0
+
   package init() {}
 
   package var isZero: Bool { self == Counted() }
@@ -124,9 +129,11 @@ package struct Counted: Sendable, Hashable {
     passed.busy = busy &- earlier.busy
     passed.held = held &- earlier.held
     passed.ramping = ramping &- earlier.ramping
+    passed.overRate = overRate &- earlier.overRate
     let numbers = [
       passed.successes, passed.unjudged, passed.ignored, passed.rejections, passed.slow,
       passed.wouldReject, passed.busy, passed.held, passed.ramping,
+      passed.overRate,
     ]
     return numbers.allSatisfy { (0..<Self.limit).contains($0) } ? passed : nil
   }
@@ -144,6 +151,7 @@ package struct Counted: Sendable, Hashable {
     totals.busy = busy
     totals.held = held
     totals.ramping = ramping
+    totals.overRate = overRate
     return totals
   }
 }

@@ -75,7 +75,7 @@ struct SlotExamination {
     guard Int(file.size) >= SlotFile.kind.bytesOfHeader,
       let head = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader)
     else { return true }
-    return Int(file.size) < SlotPage.end(ofBlocksIn: head)
+    return Int(file.size) < SlotPage.end(ofBlocksIn: head, of: file)
   }
 
   private func words(_ damage: SlotDamage) -> String {

@@ -31,7 +31,7 @@ internal import CHost
     self.program = program
     self.room = room.map { Int64($0) } ?? StoreRoom.usualBreakers
     judge = OwnerJudge(isGone: isGone)
-    slotMemory = SlotMemory(judge: judge)
+    slotMemory = SlotMemory(judge: judge, clock: clock)
     unsafe counter = .allocate(capacity: 1)
     unsafe counter.initialize(to: 1)
   }
@@ -56,7 +56,7 @@ internal import CHost
     StoreUser(HistoryAuthor(pid: ProcessTable.ownPid, program: program))
   }
 
-  package func slots(ofBreaker id: Int64) -> SlotBlock? {
+  package func slots(ofBreaker id: Int64, forCalls calls: Int) -> SlotBlock? {
     slots(ofBreaker: id, as: Self.onlyProcess)
   }
 

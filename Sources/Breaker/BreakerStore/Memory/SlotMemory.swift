@@ -9,6 +9,7 @@ internal import CHost
 final class SlotMemory: Sendable {
   private let state = Guarded(State())
   private let judge: OwnerJudge
+  private let clock: StoreClock
 
   /// The name by which a breaker has its slots: its row, or its name if it stands in for one of another store.
   enum Key: Hashable {
@@ -37,7 +38,10 @@ final class SlotMemory: Sendable {
     let process: ProcessIdentity
   }
 
-  init(judge: OwnerJudge) { self.judge = judge }
+  init(judge: OwnerJudge, clock: StoreClock) {
+    self.judge = judge
+    self.clock = clock
+  }
 
   /// The slots of a breaker as one process uses them; nil if the system has no memory left for them.
   func block(of breaker: Key, as process: ProcessIdentity) -> SlotBlock? {
@@ -45,10 +49,12 @@ final class SlotMemory: Sendable {
       let side = Side(breaker: breaker, process: process)
       if let known = state.blocks[side] { return known }
       guard let head = state.head ?? SlotMapping(inMemory: SlotFile.kind.bytesOfHeader),
-        let part = state.parts[breaker] ?? SlotMapping(inMemory: SlotFile.bytesOfBlock)
+        let part = state.parts[breaker] ?? SlotMapping(inMemory: SlotFile.bytesOfBlockWithRing)
       else { return nil }
       let owners = state.owners[process] ?? SlotOwners(head, judge: judge) { process }
-      let block = SlotBlock(part, owners, of: breaker.row, number: SlotNumber.next())
+      let block = SlotBlock(
+        part, owners, of: breaker.row, number: SlotNumber.next(), ringCapacity: CallRate.most,
+        clock: clock)
       state.head = head
       state.parts[breaker] = part
       state.owners[process] = owners
@@ -63,7 +69,8 @@ final class SlotMemory: Sendable {
       guard let head = state.head, let part = state.parts[breaker] else { return nil }
       // The viewer takes nothing, so it enters no process.
       let viewer = SlotOwners(head, judge: judge) { ProcessTable.current() }
-      return SlotBlock(part, viewer, of: breaker.row, number: 0)
+      return SlotBlock(
+        part, viewer, of: breaker.row, number: 0, ringCapacity: CallRate.most, clock: clock)
     }
     return block?.state(at: sb_coarse_nanoseconds()) ?? SlotState()
   }

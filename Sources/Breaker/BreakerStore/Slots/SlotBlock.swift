@@ -33,8 +33,19 @@ internal import Synchronization
   /// The looks of this process for owners that have died and callers that miss their turn.
   let care = SlotCare()
 
-  init(_ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64, number: UInt64) {
+  /// The clock of the instants of a rate.
+  let clock: StoreClock
+
+  /// How many entries of the ring of instants have room that this process can reach.
+  private let ringRoom: Atomic<Int>
+
+  init(
+    _ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64, number: UInt64,
+    ringCapacity: Int = 0, clock: StoreClock = .system
+  ) {
     self.number = number
+    self.clock = clock
+    ringRoom = Atomic(ringCapacity)
     self.mapping = mapping
     unsafe address = mapping.address
     self.owners = owners
@@ -54,6 +65,13 @@ internal import Synchronization
     let isHeld = wait?.isHeld ?? false
     if !isHeld, let held = take(claim, terms) { return .begun(held) }
     return enterWithCare(claim, terms, wait, isHeld: isHeld)
+  }
+
+  var ringCapacity: Int { ringRoom.load(ordering: .acquiring) }
+
+  /// Uses so many entries of the ring of instants from now on, which have room.
+  func useRing(of entries: Int) {
+    if entries > ringCapacity { ringRoom.store(entries, ordering: .releasing) }
   }
 
   /// Ends a call; false if it has ended before, or belongs to another process.
@@ -150,9 +168,23 @@ extension SlotBlock {
   /// Takes a slot for a call that needs only one, if nothing is in its way.
   package func take(_ claim: CallClaim, _ terms: SlotTerms) -> HeldSlot? {
     let isPlain =
-      claim.units <= 1 && terms.rampUntil == nil
+      claim.units <= 1 && terms.rampUntil == nil && !claim.needsNoRoom
       && (claim.priority == .ordinary || terms.limit.reserved == 0 || terms.limit.units == 1)
-    return isPlain ? take(claim.priority, of: terms.limit.units, in: terms.shape) : nil
+    guard isPlain,
+      let held = take(claim.priority, of: terms.limit.units, in: terms.shape)
+    else { return nil }
+    // Rule of order 33: an instant of a rate is taken last, because it is never given back.
+    guard terms.rate == 0 || hasRate(of: terms) && beginUnderRate() == nil else {
+      end(held)
+      return nil
+    }
+    return held
+  }
+
+  /// Lets a call inside of another one begin, which needs no room of its own; false if its turn under the rate has not
+  /// come, or other terms are in force.
+  package func beginsInside(_ terms: SlotTerms) -> Bool {
+    terms.rate == 0 || hasRate(of: terms) && beginUnderRate() == nil
   }
 
   /// Takes a free slot for a call that needs only one, if nothing is in its way.
@@ -237,9 +269,24 @@ extension SlotBlock {
   /// It takes them first, and then looks whether too many are taken; if so, it gives them back. Of any
   /// calls that have slots at the same time, the last one to take them sees all the others, so there
   /// are never more than the limit allows.
-  func takeWithCare(_ claim: CallClaim, _ own: UInt64) -> HeldSlot? {
+  ///
+  /// The instant of a rate comes last.
+  func takeWithCare(_ claim: CallClaim, _ own: UInt64) -> SlotEntry? {
+    guard hasRoom(for: claim) else { return nil }
+    if claim.needsNoRoom { return beginUnderRate() == nil ? .unseen : nil }
+    guard let held = takeSlots(claim, own) else {
+      return isBoundByRateOnly && beginUnderRate() == nil ? .unseen : nil
+    }
+    guard !isRated || beginUnderRate() == nil else {
+      _ = giveBack(held.index, SlotWord(takenBy: own, claim.priority))
+      return nil
+    }
+    return .begun(held)
+  }
+
+  private func takeSlots(_ claim: CallClaim, _ own: UInt64) -> HeldSlot? {
     let before = gate
-    guard let limit = before.limit, hasRoom(for: claim) else { return nil }
+    guard let limit = before.limit else { return nil }
     let word = SlotWord(takenBy: own, claim.priority)
     let weight = limit.weight(of: claim)
     var held: HeldSlot?
@@ -283,7 +330,11 @@ extension SlotBlock {
   func prepare(
     _ claim: CallClaim, _ terms: SlotTerms, looks: Bool, isHeld: Bool
   ) -> Prepared {
-    guard let own = owners.own ?? owners.register() else { return .entry(.unknown) }
+    guard let own = owners.own ?? owners.register() else {
+      guard terms.rate != 0 else { return .entry(.unseen) }
+      guard adopt(terms) else { return .entry(.outdated) }
+      return .entry(beginUnderRate() == nil ? .unseen : .busy)
+    }
     guard adopt(terms) else { return .entry(.outdated) }
     if isHeld { return .owner(own) }
     if let held = take(claim, terms) { return .entry(.begun(held)) }
@@ -310,13 +361,17 @@ extension SlotBlock {
       let revision = Int64(bitPattern: unsafe sb_see(header(.revision)))
       let isSame = before.bits & GateWord.shape == terms.shape
       guard terms.revision >= revision else {
-        return before.limit == terms.limit && hasRamp(of: terms)
+        return before.limit == terms.limit && hasRamp(of: terms) && hasRate(of: terms)
       }
-      if isSame, hasRamp(of: terms) { return true }
+      if isSame, hasRamp(of: terms), hasRate(of: terms) { return true }
       if terms.revision > revision {
         guard replaceRevision(revision, by: terms.revision) else { continue }
       }
-      if replaceRamp(ramp, by: terms), isSame || replaceLimit(before, by: terms) { return true }
+      if replaceRate(by: terms), replaceRamp(ramp, by: terms),
+        isSame || replaceLimit(before, by: terms)
+      {
+        return true
+      }
     }
   }
 
@@ -335,7 +390,11 @@ extension SlotBlock {
   /// The limit in force, as terms that never replace others; nil if it was damaged, or before the first
   /// call.
   package func termsInForce(places: Int) -> SlotTerms? {
-    gate.limit.map { SlotTerms($0, places: places, revision: .min, rampUntil: rampUntil) }
+    gate.limit.map { limit in
+      var terms = SlotTerms(limit, places: places, revision: .min, rampUntil: rampUntil)
+      terms.rate = rateInForce
+      return terms
+    }
   }
 
   private func replaceRevision(_ found: Int64, by revision: Int64) -> Bool {

@@ -331,7 +331,7 @@ extension SlotBlock {
       return passAll(at: now) ? .changed : .quiet
     }
     let isDue = limit.hasRoom(for: claim(of: first), beside: usage)
-    if isAwakeAhead(first.index, at: now) { return .quiet }
+    if isAwakeAhead(first.index, at: now) || isAsleepUntilTurn(first.index) { return .quiet }
     let awake = lastAwake(first.index, at: now)
     guard isDue || now - awake >= UInt64(SlotCare.second) else { return .quiet }
     call(first.index, at: now)

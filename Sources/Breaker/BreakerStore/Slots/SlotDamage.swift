@@ -1,3 +1,4 @@
+internal import BreakerCore
 internal import CHost
 
 /// The damage in a file of slots: words that no process writes.
@@ -54,6 +55,7 @@ extension SlotBlock {
     unsafe (gate.bits == 0 || gate.limit != nil)
       && sb_see(header(.slots)) <= UInt64(SlotFile.slotsOfBlock)
       && sb_see(header(.places)) <= UInt64(SlotFile.placesOfBlock)
+      && sb_see(header(.ringExtent)) <= UInt64(CallRate.most)
       && sb_see(header(.losses)) <= SlotBound.count
       && sb_see(header(.countedLosses)) <= SlotBound.count
       && sb_see(header(.lastLost)) <= SlotBound.owner

@@ -100,13 +100,13 @@ final class SlotDispatcher: @unchecked Sendable {
           continue
         }
         let later = waiter.wait.heldUntil()
-        guard later == nil, let held = block.takeWithCare(waiter.claim, waiter.owner) else {
+        guard later == nil, let entry = block.takeWithCare(waiter.claim, waiter.owner) else {
           block.noteHeld(waiter.caller, until: later, waiter.wait)
           if let later { watched.end = min(watched.end, later) }
           left[due.index] = waiter
           break
         }
-        end(waiter, with: .begun(held))
+        end(waiter, with: entry)
       }
       for waiter in left.values {
         guard let refusal = waiter.wait.refusal else { continue }
@@ -118,6 +118,12 @@ final class SlotDispatcher: @unchecked Sendable {
         let end = waiter.wait.rampUntil()
       {
         watched.end = min(watched.end, end)
+      }
+      if block.isRated,
+        let first = left.values.min(by: { $0.caller.word.place < $1.caller.word.place }),
+        let turn = block.planTurn(of: first.caller)
+      {
+        watched.end = min(watched.end, turn)
       }
       for waiter in left.values { watched.end = min(watched.end, waiter.wait.until) }
       guard !left.isEmpty else { continue }
@@ -215,7 +221,7 @@ extension SlotBlock {
     let found = arrive(
       claim, own, isBrief: false, ringing: owners.ownIndex, as: wait.standing)
     guard let caller = found else { return .answered(.busy) }
-    guard hasPlace(for: caller, among: terms.places) else {
+    guard hasPlace(for: caller, among: terms.places), canMakeIt(caller, by: wait.until) else {
       leave(caller)
       return .answered(.busy)
     }

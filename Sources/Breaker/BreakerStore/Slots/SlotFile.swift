@@ -1,10 +1,12 @@
+internal import BreakerCore
 internal import CHost
 internal import Glibc
 
 /// The file of the calls that are under way on breakers with a limit, and of the callers that wait.
 ///
 /// It begins with a table of the breakers and one of the owners. Each breaker has a block: a page with
-/// the gate and the words of the places, then a line for each slot and one for each place. A file is
+/// the gate and the words of the places, then a line for each slot and one for each place. Behind it is
+/// address space for the instants of a rate, which take room on the disk only if there is one. A file is
 /// only good for the calls under way, so it is never taken over by another boot.
 enum SlotFile {
   static let kind = SharedFile.Kind(
@@ -35,7 +37,13 @@ enum SlotFile {
   static let offsetOfSlots = largestPage
   static let offsetOfWaiters = 2 * largestPage
 
-  static func offset(ofBlock index: Int) -> Int { kind.bytesOfHeader + index * bytesOfBlock }
+  /// The instants of a rate, of which only as many have room on the disk as the rate needs.
+  static let offsetOfRing = bytesOfBlock
+  static let bytesOfBlockWithRing = bytesOfBlock + CallRate.most * 8
+
+  static func offset(ofBlock index: Int) -> Int {
+    kind.bytesOfHeader + index * bytesOfBlockWithRing
+  }
 }
 
 /// A part of the file in memory, or memory of this process alone that is used in the same way.
@@ -48,19 +56,23 @@ enum SlotFile {
   let file: FileIdentity?
   private let length: Int
 
-  init?(_ file: SharedFile, _ offset: Int, _ length: Int) {
-    guard file.reserve(offset, length), let address = unsafe file.map(offset, length) else {
-      return nil
-    }
+  /// A part of a file, of which the beginning gets room on the disk; the rest must not be used before it has some.
+  init?(_ file: SharedFile, _ offset: Int, _ length: Int, reserving reserved: Int? = nil) {
+    guard file.reserve(offset, reserved ?? length),
+      let address = unsafe file.map(offset, length)
+    else { return nil }
     unsafe self.address = address
     self.file = file.identity
     self.length = length
   }
 
   /// A copy of a part as it is now, which is never more than looked at; nil if it cannot be read whole.
-  init?(copying file: SharedFile, _ offset: Int, _ length: Int) {
+  ///
+  /// More than the part may be read into it later, if there is memory for it.
+  init?(copying file: SharedFile, _ offset: Int, _ part: Int, memoryFor length: Int? = nil) {
+    let length = length ?? part
     guard let address = unsafe Self.memory(length) else { return nil }
-    guard unsafe pread(file.descriptor, address, length, offset) == length else {
+    guard unsafe pread(file.descriptor, address, part, offset) == part else {
       unsafe munmap(address, length)
       return nil
     }
@@ -83,6 +95,11 @@ enum SlotFile {
     let address = unsafe mmap(
       nil, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
     return unsafe address == MAP_FAILED ? nil : address
+  }
+
+  /// Reads more of the file into a copy; false if the file ends before.
+  func copy(_ file: SharedFile, from offset: Int, to own: Int, _ count: Int) -> Bool {
+    unsafe pread(file.descriptor, address + own, count, offset) == count
   }
 
   deinit { unsafe munmap(address, length) }
@@ -125,6 +142,16 @@ extension SlotBlock {
     /// The ramp after a close or a hold; see `RampWord`.
     case ramp = 33
 
+    /// The rate in force; see `RateWord`.
+    case rate = 34
+
+    /// How many entries of the ring of instants have ever been in use.
+    case ringExtent = 35
+
+    /// Where the next caller looks first for an instant that it may replace; on a line of its own, as each call
+    /// under a rate writes it.
+    case ringCursor = 40
+
     /// How long callers have waited: a count for each bound, and two words more.
     case waits = 16
   }
@@ -156,6 +183,10 @@ extension SlotBlock {
     /// none.
     case awake
     case called
+
+    /// Until when the caller sleeps if it is not woken, because that is its turn under a rate, on the monotonic clock; 0
+    /// if it does not know.
+    case turn
   }
 
   @inline(__always) func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {

@@ -41,16 +41,24 @@ extension SlotPage {
         let found = Self.entry(index, of: head)
         // No breaker has a negative number: the entry was damaged.
         guard found != 0, found < id, !living.contains(found),
-          let part = SlotMapping(file, SlotFile.offset(ofBlock: index), SlotFile.bytesOfBlock)
+          let part = Self.mapping(of: index, in: file)
         else { continue }
         let block = SlotBlock(part, owners, of: found, number: 0)
         if block.isLeft {
           released += 1
+          block.clearRing(of: file, at: SlotFile.offset(ofBlock: index))
           block.clear()
           unsafe sb_tell(Self.word(index, of: head), 0)
         }
       }
     }
+  }
+
+  /// The block of an index, and address space for the instants of a rate.
+  static func mapping(of index: Int, in file: SharedFile) -> SlotMapping? {
+    SlotMapping(
+      file, SlotFile.offset(ofBlock: index), SlotFile.bytesOfBlockWithRing,
+      reserving: SlotFile.bytesOfBlock)
   }
 
   /// How many blocks are freed at once: looking at one takes its room on the disk.
@@ -104,6 +112,7 @@ extension SlotBlock {
     unsafe hot.keep(address + SlotFile.offsetOfSlots, ofLines(slotExtent))
     unsafe hot.keep(address + SlotFile.offsetOfPlaces, SlotFile.placesOfBlock * 8)
     unsafe hot.keep(address + SlotFile.offsetOfWaiters, ofLines(placeExtent))
+    if ringCapacity > 0 { unsafe hot.keep(address + SlotFile.offsetOfRing, ringCapacity * 8) }
   }
 }
 

@@ -12,6 +12,9 @@ package final class SlotPage: Sendable {
   private let lifelines: Lifelines?
   private let identify: @Sendable () -> ProcessIdentity
 
+  /// The clock of the store.
+  let clock: StoreClock
+
   private struct State {
     var place: SharedFile.Place?
     var identity: FileIdentity?
@@ -36,15 +39,17 @@ package final class SlotPage: Sendable {
   }
 
   /// The slots of a store; this process holds a lifeline as long as it has them.
-  package convenience init(of path: String) {
+  package convenience init(of path: String, clock: StoreClock = .system) {
     let lifelines = Lifelines(of: path)
-    self.init(lifelines) { ProcessTable.current().holding(lifelines.own()) }
+    self.init(lifelines, clock: clock) { ProcessTable.current().holding(lifelines.own()) }
   }
 
   /// The slots of a store for a process that enters itself as `identify` says.
   init(
-    _ lifelines: Lifelines? = nil, identify: @escaping @Sendable () -> ProcessIdentity
+    _ lifelines: Lifelines? = nil, clock: StoreClock = .system,
+    identify: @escaping @Sendable () -> ProcessIdentity
   ) {
+    self.clock = clock
     ProcessSlots.prepare()
     self.lifelines = lifelines
     self.identify = identify
@@ -103,31 +108,38 @@ package final class SlotPage: Sendable {
   /// Notes that this process loses no call that is still under way when it ends.
   package func noteExit() { state.withLock { $0.owners?.noteExit() } }
 
-  /// The block of a breaker; nil if it cannot have one now.
-  package func block(ofBreaker id: Int64) -> SlotBlock? {
+  /// The block of a breaker, with room for the instants of a rate of so many calls; nil if it cannot have one now.
+  package func block(ofBreaker id: Int64, forCalls calls: Int = 0) -> SlotBlock? {
     guard id > 0 else { return nil }
     return state.withLock { state in
-      if let block = state.blocks[id] { return block }
+      let fits = { (block: SlotBlock) in
+        calls == 0 || block.ringCapacity >= block.entries(forCalls: calls)
+      }
+      if let block = state.blocks[id], fits(block) { return block }
       withFile(&state) { state, file in
         guard let head = state.head ?? SlotMapping(file, 0, SlotFile.kind.bytesOfHeader) else {
           return
         }
         state.head = head
-        guard let index = self.index(ofBreaker: id, in: head, of: file, at: state.place),
-          let mapping = SlotMapping(
-            file, SlotFile.offset(ofBlock: index), SlotFile.bytesOfBlock)
-        else { return }
+        guard let index = self.index(ofBreaker: id, in: head, of: file, at: state.place) else {
+          return
+        }
+        defer { state.blocks[id]?.reserveRing(of: calls, in: file, at: index) }
+        guard state.blocks[id] == nil, let mapping = Self.mapping(of: index, in: file) else {
+          return
+        }
         let owners =
           state.owners
           ?? SlotOwners(
             head, judge: OwnerJudge(of: state.place?.storePath ?? ""), identify: identify)
         state.owners = owners
         state.blocks[id] = SlotBlock(
-          mapping, owners, of: id, number: ProcessSlots.number(ofBreaker: id, in: file.identity))
+          mapping, owners, of: id, number: ProcessSlots.number(ofBreaker: id, in: file.identity),
+          clock: clock)
         state.blocks[id]?.keepInMemory(by: &state.hot)
         unsafe state.hot.keep(head.address, SlotFile.kind.bytesOfHeader)
       }
-      return state.blocks[id]
+      return state.blocks[id].flatMap { fits($0) ? $0 : nil }
     }
   }
 
@@ -220,12 +232,19 @@ package final class SlotPage: Sendable {
     body(&state, file)
   }
 
-  /// Where the last block ends that a breaker has.
-  static func end(ofBlocksIn head: SlotMapping) -> Int {
+  /// Where the last block ends that a breaker has, with its instants of a rate.
+  static func end(ofBlocksIn head: SlotMapping, of file: SharedFile) -> Int {
     let last = (0..<SlotFile.blocks).last { index in
       unsafe Int64(bitPattern: sb_see(head.word(SlotFile.offsetOfBlocks + index * 8))) > 0
     }
-    return last.map { SlotFile.offset(ofBlock: $0 + 1) } ?? SlotFile.kind.bytesOfHeader
+    guard let last else { return SlotFile.kind.bytesOfHeader }
+    let offset = SlotFile.offset(ofBlock: last)
+    let end = offset + SlotFile.bytesOfBlock
+    guard let words = SlotMapping(copying: file, offset, SlotFile.offsetOfPlaces) else {
+      return end
+    }
+    let extent = unsafe sb_see(words.word(SlotBlock.HeaderWord.ringExtent.rawValue * 8))
+    return extent > UInt64(CallRate.most) ? end : end + Int(extent) * 8
   }
 
   /// The index of a breaker's block; nil if it has none.

@@ -111,7 +111,9 @@ extension SlotBlock {
     }
     defer { leave(caller) }
     guard let wait else { return attendBriefly(caller, claim, own) }
-    guard hasPlace(for: caller, among: terms.places) else { return .busy }
+    guard hasPlace(for: caller, among: terms.places), canMakeIt(caller, by: wait.until) else {
+      return .busy
+    }
     let start = Patience.monotonicNanoseconds()
     let entry = attend(caller, claim, own, wait)
     noteWait(Patience.monotonicNanoseconds() - start, hasBegun: entry.hasBegun)
@@ -124,7 +126,7 @@ extension SlotBlock {
       guard isPresent(caller) else { return .busy }
       let first = first
       if first?.index == caller.index {
-        return takeWithCare(claim, own).map { .begun($0) } ?? .busy
+        return takeWithCare(claim, own) ?? .busy
       }
       // A caller that does not wait is gone in a moment. One that waits may be stopped, and if it is the only one
       // that waits, no watcher sees that.
@@ -153,13 +155,14 @@ extension SlotBlock {
         heldUntil = nil
         if due?.index == caller.index {
           heldUntil = wait.heldUntil()
-          if heldUntil == nil, let held = takeWithCare(claim, own) { return .begun(held) }
+          if heldUntil == nil, let entry = takeWithCare(claim, own) { return entry }
           noteHeld(caller, until: heldUntil, wait)
         }
         // No process tells the first in the queue that the time of a ramp is over.
         if heldUntil == nil, rampAllowance != nil, first?.index == caller.index {
           heldUntil = wait.rampUntil()
         }
+        if isRated, let turn = planTurn(of: caller) { heldUntil = min(heldUntil ?? .max, turn) }
       }
       if let refusal = wait.refusal {
         // The process that changed the breaker may not have woken the others.
@@ -213,6 +216,12 @@ extension SlotBlock {
     for index in 0..<placeExtent where word(ofPlace: index).isWaiting { ring(index) }
   }
 
+  /// Whether the turn of a caller under the rate comes before it gives up, so that waiting makes sense.
+  func canMakeIt(_ caller: Caller, by end: Int64) -> Bool {
+    guard let (turn, now) = turnUnderRate(after: waiting(aheadOf: caller)) else { return true }
+    return turn.subtractingSaturating(now) <= SlotWait.left(until: end)
+  }
+
   /// How often a caller that does not wait looks whether others that do not wait are gone.
   private static let briefTries = 1_000
 
@@ -236,7 +245,10 @@ extension SlotBlock {
     guard let index = takePlace(own) ?? takePlaceOfTheDead(own) else { return nil }
     unsafe sb_set(waiter(index, .ringer), UInt64(clamping: ringer.map { $0 + 1 } ?? 0))
     unsafe sb_set(waiter(index, .owner), own)
-    unsafe sb_set(waiter(index, .units), UInt64(clamping: claim.units))
+    // None for a call inside of another one, which needs no room.
+    unsafe sb_set(
+      waiter(index, .units), claim.needsNoRoom ? 0 : UInt64(clamping: max(1, claim.units)))
+    unsafe sb_set(waiter(index, .turn), 0)
     let now = UInt64(bitPattern: sb_coarse_nanoseconds())
     unsafe sb_set(waiter(index, .since), now)
     unsafe sb_set(waiter(index, .awake), now)
@@ -244,6 +256,7 @@ extension SlotBlock {
     let ticket =
       standing?.ticket
       ?? Int64(bitPattern: unsafe sb_next(header(.tickets)) & Self.ticketMask)
+      + (claim.needsNoRoom ? 0 : Self.firstTicketOutside)
     standing?.ticket = ticket
     let caller = Caller(
       index: index,
@@ -254,7 +267,10 @@ extension SlotBlock {
     return caller
   }
 
-  private static let ticketMask: UInt64 = 1 << 60 - 1
+  private static let ticketMask: UInt64 = 1 << 59 - 1
+
+  /// A call inside of another one goes before all that wait for room, because they may wait for the outer one.
+  private static let firstTicketOutside: Int64 = 1 << 59
 
   private func takePlace(_ own: UInt64) -> Int? {
     for index in 0..<SlotFile.placesOfBlock where word(ofPlace: index).isFree {
@@ -344,7 +360,9 @@ extension SlotBlock {
 
   func claim(of caller: Caller) -> CallClaim {
     let units = unsafe sb_load(waiter(caller.index, .units))
-    return CallClaim(units: Int(clamping: units), priority: caller.word.place.priority)
+    var claim = CallClaim(units: Int(clamping: units), priority: caller.word.place.priority)
+    claim.needsNoRoom = units == 0
+    return claim
   }
 
   /// The first in the queue, if there is room for it.
@@ -376,7 +394,11 @@ extension SlotBlock {
         guard unsafe sb_decide(header(.gate), before.bits, after.bits) != 0 else { continue }
       }
       // If it does not come, it may be stopped: a watcher sees whether it is.
-      if let due { ring(due.index) }
+      if let due {
+        ring(due.index)
+      } else if isRated, let first {
+        ringForEarlierTurn(first)
+      }
       return
     }
   }

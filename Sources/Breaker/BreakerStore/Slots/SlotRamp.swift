@@ -67,8 +67,16 @@ extension SlotBlock {
     return SlotBound.units(unsafe sb_load(line(held.index, .units)))
   }
 
-  /// Whether there is room for a call beside those under way.
+  /// Whether a call may begin beside those under way, and under the rate.
   func hasRoom(for claim: CallClaim) -> Bool {
+    guard hasRoomBesideRate(for: claim) else { return false }
+    guard isRated, let (turn, now) = turnUnderRate() else { return true }
+    return turn <= now
+  }
+
+  /// Whether there is room for a call beside those under way.
+  func hasRoomBesideRate(for claim: CallClaim) -> Bool {
+    if claim.needsNoRoom || isBoundByRateOnly { return true }
     guard let limit = gate.limit else { return false }
     let usage = usage
     return limit.hasRoom(for: claim, beside: usage)

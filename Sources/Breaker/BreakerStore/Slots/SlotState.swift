@@ -15,6 +15,9 @@ package struct SlotState: Sendable, Hashable {
   /// How many units may be under way while the breaker ramps up; nil if no call has begun in the ramp yet, or if there
   /// is none.
   package var rampAllowance: RampAllowance?
+
+  /// How far the rate is used up; nil if there is none in force, or if it is not known.
+  package var rate: SlotRateUse?
 }
 
 /// A call under way, or a caller that waits.
@@ -114,6 +117,7 @@ extension SlotBlock {
     var state = SlotState()
     state.waits = waits
     state.rampAllowance = rampAllowance
+    state.rate = rateUse
     var gone: [UInt64: Bool] = [:]
     func participant(
       _ owner: UInt64, since: UInt64, _ units: UInt64, _ priority: CallPriority
@@ -162,25 +166,26 @@ extension SlotPage {
     else { return [:] }
     defer { close(file.descriptor) }
     guard file.header == SharedFile.Header(store: place.store, boot: place.boot) else { return [:] }
-    return Self.states(in: file, of: place.storePath) { _ in ids } ?? [:]
+    return Self.states(in: file, of: place.storePath, clock: clock) { _ in ids } ?? [:]
   }
 
   /// The calls and callers of the breakers that `choose` picks in an open file; nil if the file cannot be
   /// read.
   static func states(
-    in file: SharedFile, of storePath: String, choose: ([Int64]) -> [Int64]
+    in file: SharedFile, of storePath: String, clock: StoreClock = .system,
+    choose: ([Int64]) -> [Int64]
   ) -> [Int64: SlotState]? {
     guard let directory = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else {
       return nil
     }
     let ids = choose(Self.breakers(in: directory))
     let found = ids.map { ($0, Self.knownIndex(ofBreaker: $0, in: directory)) }
-    var blocks: [(Int64, SlotMapping)] = []
+    var blocks: [(id: Int64, offset: Int, copy: SlotMapping)] = []
     for case (let id, let index?) in found {
       let offset = SlotFile.offset(ofBlock: index)
-      if let block = SlotMapping(copying: file, offset, SlotFile.bytesOfBlock) {
-        blocks.append((id, block))
-      }
+      let copy = SlotMapping(
+        copying: file, offset, SlotFile.bytesOfBlock, memoryFor: SlotFile.bytesOfBlockWithRing)
+      if let copy { blocks.append((id, offset, copy)) }
     }
     // After the blocks, because owners are entered before they take anything (rule of order 26).
     guard let head = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else { return nil }
@@ -194,8 +199,10 @@ extension SlotPage {
       found.filter { isComplete && $0.1 == nil }.map { ($0.0, SlotState()) },
       uniquingKeysWith: { $1 })
     // No call begins in a copy, so it needs no number of its own.
-    for (id, block) in blocks {
-      states[id] = SlotBlock(block, owners, of: id, number: 0).state(at: now)
+    for (id, offset, copy) in blocks {
+      let block = SlotBlock(copy, owners, of: id, number: 0, clock: clock)
+      block.copyRing(of: file, at: offset)
+      states[id] = block.state(at: now)
     }
     return states
   }

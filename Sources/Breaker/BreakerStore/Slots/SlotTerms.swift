@@ -19,13 +19,25 @@ package struct SlotTerms: Sendable, Hashable {
   /// How many units count as having succeeded when the ramp began.
   package var rampHeadStart = 0
 
+  /// The rate as it is beside the gate; 0 for none.
+  package var rate: UInt64 = 0
+
   /// The limit as it is in the gate.
   package let shape: UInt64
 
+  /// - Parameters:
+  ///   - limit: How many units may be under way.
+  ///   - places: How many callers may wait.
+  ///   - revision: The revision of the policy.
+  ///   - rampUntil: When the ramp ends that the breaker is in.
+  ///   - rate: How many calls may begin in an interval.
+  ///   - isRateOnly: Whether the policy bounds nothing but the rate.
   package init(
-    _ limit: CallLimit, places: Int = 0, revision: Int64, rampUntil: Instant? = nil
+    _ limit: CallLimit, places: Int = 0, revision: Int64, rampUntil: Instant? = nil,
+    rate: CallRate? = nil, isRateOnly: Bool = false
   ) {
     self.limit = limit
+    self.rate = rate.map { RateWord($0, isOnlyBound: isRateOnly).bits } ?? 0
     self.rampUntil = rampUntil
     self.places = min(places, SlotFile.placesOfBlock)
     self.revision = revision
@@ -46,8 +58,14 @@ package enum SlotEntry: Sendable, Hashable {
   /// Later terms are in force: the caller has to look at the policy again.
   case outdated
 
-  /// The table of owners is full.
-  case unknown
+  /// The call begins without room: the table of owners is full, or it is inside of another call of the breaker, or a
+  /// rate is all that bounds the calls and there are no more slots.
+  case unseen
 
-  var hasBegun: Bool { if case .begun = self { true } else { false } }
+  var hasBegun: Bool {
+    switch self {
+    case .begun, .unseen: true
+    case .busy, .unwanted, .outdated: false
+    }
+  }
 }

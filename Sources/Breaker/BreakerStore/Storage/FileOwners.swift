@@ -32,8 +32,8 @@ final class FileOwners: Sendable {
   func lifeline() -> Lifeline? { lifelines.own() }
 
   /// The slots of the store, in which this process is known by the same lifeline.
-  func slotPage() -> SlotPage {
-    SlotPage { [lifelines] in ProcessTable.current().holding(lifelines.own()) }
+  func slotPage(_ clock: StoreClock) -> SlotPage {
+    SlotPage(clock: clock) { [lifelines] in ProcessTable.current().holding(lifelines.own()) }
   }
 
   func isGone(_ owner: ProcessIdentity) -> Bool { OwnerJudge(of: path).isGone(owner) }

@@ -52,7 +52,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     self.refusal = refusal
     listeners = Listeners(path: self.path)
     fileOwners = FileOwners(of: self.path)
-    slotPage = fileOwners.slotPage()
+    slotPage = fileOwners.slotPage(clock)
     self.access = access
     self.lockTimeout = lockTimeout
     self.clock = clock
@@ -92,8 +92,8 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
 
   package var sharedCounters: CounterPage? { counterPage }
 
-  package func slots(ofBreaker id: Int64) -> SlotBlock? {
-    if let block = slotPage.block(ofBreaker: id) { return block }
+  package func slots(ofBreaker id: Int64, forCalls calls: Int) -> SlotBlock? {
+    if let block = slotPage.block(ofBreaker: id, forCalls: calls) { return block }
     guard slotPage.isReleaseDue() else { return nil }
     do throws(StoreError) {
       // Read after the breaker was made, so one that is missing and older was deleted.
@@ -102,7 +102,7 @@ package final class SQLiteStorage: BreakerStorage, @unchecked Sendable {
     } catch {
       return nil
     }
-    return slotPage.block(ofBreaker: id)
+    return slotPage.block(ofBreaker: id, forCalls: calls)
   }
 
   package func slotStates(ofBreakers ids: [Int64]) -> [Int64: SlotState] {

@@ -125,7 +125,7 @@ extension Blobs {
   }
 }
 
-/// All that a row keeps about holds and ramps.
+/// All that a row keeps about holds, ramps and rates.
 struct StoredHolds {
   var generationOfState: Int64
   var record = HoldRecord()
@@ -134,8 +134,10 @@ struct StoredHolds {
   var holds: Int64 = 0
   var held: Int64 = 0
   var ramping: Int64 = 0
+  var overRate: Int64 = 0
   var heldTakenIn: Int64 = 0
   var rampingTakenIn: Int64 = 0
+  var overRateTakenIn: Int64 = 0
   var rampUntil: Instant?
   var rampHeadStart: Int64 = 0
 
@@ -148,7 +150,9 @@ struct StoredHolds {
     holds = record.totals.holds
     held = record.totals.held
     ramping = record.totals.ramping
+    overRate = record.totals.overRate
     (heldTakenIn, rampingTakenIn) = (takenIn.held, takenIn.ramping)
+    overRateTakenIn = takenIn.overRate
     (rampUntil, rampHeadStart) = (record.rampUntil, record.rampHeadStart)
   }
 
@@ -158,22 +162,24 @@ struct StoredHolds {
     record.totals.holds = holds
     record.totals.held = held
     record.totals.ramping = ramping
+    record.totals.overRate = overRate
     (takenIn.held, takenIn.ramping) = (heldTakenIn, rampingTakenIn)
+    takenIn.overRate = overRateTakenIn
     (record.rampUntil, record.rampHeadStart) = (rampUntil, rampHeadStart)
   }
 }
 
 /// All about holds: numbers, and then the texts of a hold if there is one.
 extension Blobs {
-  private static let numbersWithoutHold = 12
+  private static let numbersWithoutHold = 14
   private static let numbersOfHold = 13
 
   static func pack(_ stored: StoredHolds) -> [UInt8] {
     let numbers = [
       stored.generationOfState, stored.record.number, stored.record.least, stored.record.unnamed,
-      stored.holds, stored.held, stored.ramping, stored.heldTakenIn, stored.rampingTakenIn,
-      stored.rampUntil?.nanoseconds ?? .min, stored.rampHeadStart,
-      stored.record.endedAtMilliseconds ?? .min,
+      stored.holds, stored.held, stored.ramping, stored.overRate, stored.heldTakenIn,
+      stored.rampingTakenIn, stored.overRateTakenIn, stored.rampUntil?.nanoseconds ?? .min,
+      stored.rampHeadStart, stored.record.endedAtMilliseconds ?? .min,
     ]
     guard let hold = stored.record.hold else { return pack(numbers) }
     let texts = [hold.reason, hold.setBy, hold.host].map { text in text.map { Array($0.utf8) } }
@@ -196,17 +202,19 @@ extension Blobs {
     let numbers = unpack(bytes.prefix(all))
     let counts = 0..<Int64.max / 16
     guard numbers[..<3].allSatisfy({ (0...generation).contains($0) }),
-      numbers[3..<7].allSatisfy({ counts.contains($0) })
+      numbers[3..<8].allSatisfy({ counts.contains($0) })
     else { return stored }
     stored.generationOfState = numbers[0]
     stored.record.number = numbers[1]
     stored.record.least = numbers[2]
     stored.record.unnamed = numbers[3]
     (stored.holds, stored.held, stored.ramping) = (numbers[4], numbers[5], numbers[6])
-    (stored.heldTakenIn, stored.rampingTakenIn) = (numbers[7], numbers[8])
-    stored.rampUntil = numbers[9] == .min ? nil : Instant(nanoseconds: numbers[9])
-    stored.rampHeadStart = max(0, min(numbers[10], 1))
-    stored.record.endedAtMilliseconds = numbers[11] == .min ? nil : numbers[11]
+    stored.overRate = numbers[7]
+    (stored.heldTakenIn, stored.rampingTakenIn) = (numbers[8], numbers[9])
+    stored.overRateTakenIn = numbers[10]
+    stored.rampUntil = numbers[11] == .min ? nil : Instant(nanoseconds: numbers[11])
+    stored.rampHeadStart = max(0, min(numbers[12], 1))
+    stored.record.endedAtMilliseconds = numbers[13] == .min ? nil : numbers[13]
     if numbers.count > numbersWithoutHold {
       stored.record.hold = hold(Array(numbers[numbersWithoutHold...]), bytes.dropFirst(all))
     }

@@ -120,7 +120,7 @@ package final class CallTurn: @unchecked Sendable {
     switch before {
     case .over: return
     case .asking, .waiting(giveUp: nil), .answered(.busy), .answered(.unwanted),
-      .answered(.outdated), .answered(.unknown):
+      .answered(.outdated), .answered(.unseen):
       break
     case .waiting(let giveUp?): giveUp()
     case .answered(.begun(let held)): search.inForce.limit.slots.end(held)

@@ -12,9 +12,9 @@ internal import BreakerStore
 /// if let token = PermitToken(text) { try store.report(token, .success) }
 /// ```
 ///
-/// A token takes no room under `max-concurrent`, and does not wait: once it was passed on, no
-/// process could tell whose it is. A call that has to count runs inside of `run`, with a permit, or
-/// behind `cbctl run`.
+/// A token counts under `rate`, but takes no room under `max-concurrent`, and does not wait: once it was
+/// passed on, no process could tell whose it is. A call that has to take room runs inside of `run`, with a
+/// permit, or behind `cbctl run`.
 ///
 /// The text has no spaces and no characters that are special to a shell, and at most 1,024 bytes.
 /// The token of a probe can be used once. The token of a normal call is not recorded anywhere, and
@@ -141,8 +141,9 @@ extension Breaker {
       // A rejection comes first: a script that takes nothing else for one would run its job.
       if owner == nil, snapshot().permits { throw .noSuchProcess(pid) }
     }
-    let request = Engine.Request(
+    var request = Engine.Request(
       owner: .token(owner), probeTimeout: probeTimeout, onFailure: .throw, isNamed: true)
+    request.claim.needsNoRoom = true
     switch try engine.admit(request, to: cell) {
     case .permitted(let ticket): return PermitToken(name: name, ticket: ticket)
     case .rejected(let rejection): throw .rejected(name: name, told(rejection))

@@ -156,9 +156,9 @@ extension Engine {
   private func beginning(
     of decision: Decision<Ticket>, _ request: Request, on cell: Cell
   ) -> Beginning {
-    // The outcome of a token may come from any process, so none of them could give back its room.
-    guard !request.isNamed, case .permitted(let ticket) = decision,
-      let limit = limit(over: ticket, of: cell)
+    guard case .permitted(let ticket) = decision, let limit = limit(over: ticket, of: cell),
+      // The outcome of a token may come from any process, so none of them could give back its room.
+      !request.isNamed || limit.limit.isRated
     else { return .decided(decision) }
     return .looksForRoom(ticket, under: limit)
   }
@@ -345,6 +345,7 @@ extension Counted {
   static var oneWouldReject: Counted { one(\.wouldReject) }
   static var oneBusy: Counted { one(\.busy) }
   static var oneRamping: Counted { one(\.ramping) }
+  static var oneOverRate: Counted { one(\.overRate) }
 
   private static func one(_ count: WritableKeyPath<Counted, Int64>) -> Counted {
     var counted = Counted()

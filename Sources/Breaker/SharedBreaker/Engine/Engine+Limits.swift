@@ -14,7 +14,8 @@ extension Engine {
     guard breaker.id > 0 else { return nil }
     return CellLimit(
       breaker,
-      storage.slots(ofBreaker: breaker.id) ?? local.slots(ofBreakerNamed: breaker.name))
+      storage.slots(ofBreaker: breaker.id, forCalls: breaker.policy.rate?.calls ?? 0)
+        ?? local.slots(ofBreakerNamed: breaker.name))
   }
 
   /// The calls under way on those of some breakers that have a limit, as far as that is known.
@@ -59,12 +60,12 @@ extension Engine {
       })
     else { return nil }
     var ticket = Ticket(word)
-    switch surroundings {
-    case .own(let outer): ticket.outer = outer
-    case .inherited: break
-    case .nothing:
+    if case .nothing = surroundings {
       guard let held = cell.withLimit({ $0.take(claim, $1) }) else { return nil }
       ticket.held = held
+    } else {
+      guard cell.withLimit({ $0.slots.beginsInside($1) ? true : nil }) != nil else { return nil }
+      if case .own(let outer) = surroundings { ticket.outer = outer }
     }
     if word.has(CellWord.measures) { ticket.start = clock.instant }
     return ticket
@@ -90,13 +91,14 @@ extension Engine {
     }
     guard let limit else { return nil }
     let takesRoom =
-      limit.limit.isLimiting || limit.terms.rampUntil != nil || ticket.kind == .probe
+      limit.limit.isLimiting || limit.limit.isRated || limit.terms.rampUntil != nil
+      || ticket.kind == .probe
     return takesRoom ? limit : nil
   }
 
   /// Whether calls are under a limit, as far as this process knows.
   func isLimited(_ cell: Cell) -> Bool {
-    cell.limit != nil || local.find(cell.name)?.policy.limit != nil
+    cell.limit != nil || local.find(cell.name)?.policy.boundsCalls == true
   }
 
   /// The limit of the breaker that stands in for a shared one.
@@ -323,7 +325,7 @@ extension Engine {
     for cell in limited {
       let limit = cell.limit?.limit
       let (row, isLimiting) = look {
-        ($0.knowledge[cell].row, $0.knowledge[cell].agreed?.policy.limit != nil)
+        ($0.knowledge[cell].row, $0.knowledge[cell].agreed?.policy.boundsCalls == true)
       }
       // Calls that are neither limited, held nor in a ramp take no room.
       guard let row, limit != nil || isLimiting, storage.slots(ofBreaker: row) !== limit?.slots

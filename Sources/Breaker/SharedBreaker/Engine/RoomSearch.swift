@@ -22,6 +22,12 @@ struct RoomSearch: ~Copyable {
   /// Whether the search owns the ticket, so that it gives up the lease if it does not hand it out.
   private var ownsTicket = true
 
+  /// How much the call takes.
+  private var claim: CallClaim
+
+  /// The call of this process that it is inside of, if that has room here.
+  private var outer: HeldSlot?
+
   /// Whether the call waits for the end of a hold, so that it has yet to be permitted.
   private var isHeld: Bool
 
@@ -52,7 +58,17 @@ struct RoomSearch: ~Copyable {
     self.cell = cell
     self.ticket = ticket
     self.inForce = inForce
-    let patience = ticket.kind == .probe ? nil : inForce.limit.patience
+    claim = request.claim
+    if inForce.limit.isRated {
+      // Such a call needs no room, but its turn under the rate.
+      switch CallNesting.surroundings(on: inForce.limit.slots, besides: request.outers) {
+      case .own(let surrounding): (claim.needsNoRoom, outer) = (true, surrounding)
+      case .inherited: claim.needsNoRoom = true
+      case .nothing: break
+      }
+    }
+    let isImpatient = ticket.kind == .probe || request.isNamed
+    let patience = isImpatient ? nil : inForce.limit.patience
     if let patience, !engine.isObserving(cell) {
       latest = SlotWait.end(ofAtMost: max(0, patience - request.waited))
     }
@@ -105,14 +121,14 @@ struct RoomSearch: ~Copyable {
 
   /// Asks the slots for room, and waits for it as `wait` says, or not at all without one.
   func enter(_ wait: SlotWait? = nil) -> SlotEntry {
-    inForce.limit.slots.enter(request.claim, inForce.terms, wait: wait)
+    inForce.limit.slots.enter(claim, inForce.terms, wait: wait)
   }
 
   /// Asks the slots for room for a task, which waits without a thread.
   func queue(
     _ wait: SlotWait, _ answer: @escaping @Sendable (SlotEntry) -> Void
   ) -> QueuedCall {
-    inForce.limit.slots.queue(request.claim, inForce.terms, wait: wait, answer)
+    inForce.limit.slots.queue(claim, inForce.terms, wait: wait, answer)
   }
 
   /// Gives back the room of an answer that the caller does not use.
@@ -175,9 +191,9 @@ struct RoomSearch: ~Copyable {
       }
       turn(to: next)
       return .asksAgain
-    case .unknown:
+    case .unseen:
       if isHeld { return try decideAgain(mayWait: mayWait, isLast: true) }
-      // The table of owners is full. Permit the call: a limit must not stop work.
+      // Permit the call, also if the table of owners is full: a limit must not stop work.
       return .decided(.permitted(handedOut()))
     }
   }
@@ -199,6 +215,7 @@ struct RoomSearch: ~Copyable {
   /// The ticket, which belongs to the caller from now on.
   private mutating func handedOut(holding held: HeldSlot? = nil) -> Ticket {
     ownsTicket = false
+    if let outer { ticket.outer = outer }
     return held.map { ticket.holding($0) } ?? ticket
   }
 
@@ -315,12 +332,18 @@ struct RoomSearch: ~Copyable {
     }
     giveUp()
     let end = record.rampEnd(at: engine.clock.instant)
-    let (limit, claim) = (inForce.limit, request.claim)
+    let limit = inForce.limit
     if let end, !limit.isLimiting || limit.slots.isOnlyRamp(inTheWayOf: claim) {
       cell.count(.oneRamping)
       let rejection = Rejection(
         state: record.state, mode: record.mode.mode,
         retryAfter: .nanoseconds(end.since(engine.clock.instant)), cause: .ramping)
+      return .rejected(cell.spread(rejection))
+    }
+    if let wait = limit.slots.rateWait(for: claim) {
+      cell.count(.oneOverRate)
+      let rejection = Rejection(
+        state: record.state, mode: record.mode.mode, retryAfter: .nanoseconds(wait), cause: .rate)
       return .rejected(cell.spread(rejection))
     }
     cell.count(.oneBusy)
@@ -409,10 +432,11 @@ extension Engine {
     let slots = inForce.limit.slots
     switch CallNesting.surroundings(on: slots, besides: request.outers) {
     case .own(let outer):
+      guard slots.beginsInside(inForce.terms) else { return nil }
       var ticket = ticket
       ticket.outer = outer
       return ticket
-    case .inherited: return ticket
+    case .inherited: return slots.beginsInside(inForce.terms) ? ticket : nil
     case .nothing: return slots.take(request.claim, inForce.terms).map { ticket.holding($0) }
     }
   }

@@ -112,7 +112,7 @@ extension BreakerPolicy {
       guard let text = text(for: key) else { return "\"\(key.rawValue)\":null" }
       return switch key.value {
       case .count, .factor: "\"\(key.rawValue)\":\(text)"
-      case .duration, .rate, .word: "\"\(key.rawValue)\":\"\(text)\""
+      case .duration, .rate, .callRate, .word: "\"\(key.rawValue)\":\"\(text)\""
       case .countOrRate:
         CountText.parse(text) == nil
           ? "\"\(key.rawValue)\":\"\(text)\"" : "\"\(key.rawValue)\":\(text)"
@@ -127,7 +127,8 @@ extension BreakerPolicy {
     switch (value, key.value) {
     case (.number(let text), .count), (.number(let text), .factor), (.string(let text), .duration),
       (.string(let text), .rate), (.number(let text), .countOrRate),
-      (.string(let text), .countOrRate), (.string(let text), .word):
+      (.string(let text), .countOrRate), (.string(let text), .callRate),
+      (.string(let text), .word):
       return text
     case (.null, _):
       return key.isOptional ? "none" : "null"
@@ -140,6 +141,10 @@ extension BreakerPolicy {
     case (.number, .rate), (.bool, .rate), (.nested, .rate):
       throw PolicyError(
         about: key.rawValue, "\(key.rawValue) takes a rate in quotes, such as \"50%\"")
+    case (.number, .callRate), (.bool, .callRate), (.nested, .callRate):
+      throw PolicyError(
+        about: key.rawValue,
+        "\(key.rawValue) takes calls in a time in quotes, such as \"500/1m\"")
     case (.number, .word), (.bool, .word), (.nested, .word):
       throw PolicyError(
         about: key.rawValue,

@@ -59,7 +59,9 @@ extension PolicyKey {
     case .maxConcurrent: "permit calls only while at most N units are under way on the host"
     case .reserve: "keep N of these units from background calls"
     case .queue: "let N callers wait for their turn (1024 with queue-timeout)"
-    case .queueTimeout: "let a caller wait for at most D: for room, the end of a hold, or in a ramp"
+    case .queueTimeout:
+      "let a caller wait for at most D: for room, the end of a hold, in a ramp, or under a rate"
+    case .rate: "permit at most N calls to begin in any time of D on the host, such as 500/1m"
     case .lostCalls: "what calls are whose process ended: failure or ignored (ignored)"
     @unknown default: "a word that this cbctl does not know"
     }

@@ -110,6 +110,7 @@ extension PolicyKey.Value {
     case .rate: "P"
     case .factor: "X"
     case .countOrRate: "N|P"
+    case .callRate: "N/D"
     case .word: "WORD"
     @unknown default: "VALUE"
     }
@@ -122,6 +123,7 @@ extension PolicyKey.Value {
     case .rate: "use a rate such as 50%"
     case .factor: "use a factor such as 1.5"
     case .countOrRate: "use a whole number such as 3, or a rate such as 30%"
+    case .callRate: "use calls in a time such as 500/1m or 1/120ms"
     case .word: "use one of the words that 'cbctl help policy-words' names"
     @unknown default: "run 'cbctl help policy-words' for the words of a policy"
     }

@@ -214,7 +214,7 @@ extension BreakerDetails {
       (totals.successes, "succeeded"), (totals.failures, "failed"), (totals.ignored, "ignored"),
       (totals.rejections, "rejected"), (totals.slow, "slow"),
       (totals.busy, "busy"), (totals.holds, "asked to wait"), (totals.held, "held"),
-      (totals.ramping, "rejected in a ramp"),
+      (totals.ramping, "rejected in a ramp"), (totals.overRate, "rejected by the rate"),
       (totals.wouldReject, "would have been rejected"),
       (totals.lostCalls, "lost"),
     ]

@@ -9,8 +9,8 @@ extension CommandSpec {
     details: [
       "The exit code is the answer: 0 if a call would be permitted, 75 if it would be rejected. "
         + "The command takes no permit and changes nothing.",
-      "A breaker with max-concurrent, or in a ramp, would reject a call too if there is no room for it now, whether "
-        + "or not the policy lets it wait. If nobody knows what is under way, the answer is that of "
+      "A breaker with max-concurrent or a rate, or in a ramp, would reject a call too if there is no room for it now, "
+        + "whether or not the policy lets it wait. If nobody knows what is under way, the answer is that of "
         + "the breaker's state and mode.",
     ],
     examples: [
@@ -24,12 +24,13 @@ extension CommandSpec {
     let snapshot = try context.snapshot(of: parsed.text("NAME") ?? "")
     let isFree = AwaitedState.free.holds(for: snapshot)
     if context.global.isJSON {
-      let cause = snapshot.rejection?.cause ?? (snapshot.ramp == nil ? .busy : .ramping)
+      let cause = snapshot.rejection?.cause ?? snapshot.causeWithoutRoom ?? .busy
+      let retryAfter = snapshot.retryAfter ?? (cause == .rate ? snapshot.rate?.nextIn : nil)
       context.print(
         .object([
           .init("permitted", .bool(isFree)),
           .init("state", .string(snapshot.state.wireName)),
-          .init("retry_after_ms", JSONValue(milliseconds: snapshot.retryAfter)),
+          .init("retry_after_ms", JSONValue(milliseconds: retryAfter)),
           .init("cause", isFree ? .null : .string(cause.rawValue)),
           .init("open_reason", JSONValue(snapshot.openReason)),
           .init("hold", BreakerDocument.hold(snapshot.hold)),
@@ -65,7 +66,7 @@ extension CommandSpec {
       "closed, open and half_open are the breaker's state. permitted and rejected are what would "
         + "happen to a call now, whatever the mode, if there is room for it. due means that the next call is a probe: time "
         + "alone makes an open breaker due, but only that call makes it half_open.",
-      "free means that a call would be permitted now and that max-concurrent and a ramp leave room for it. Nothing "
+      "free means that a call would be permitted now and that max-concurrent, a ramp and a rate leave room for it. Nothing "
         + "wakes the command when a call ends, so it looks four times a second. The room is not kept: "
         + "'cbctl run' takes its place in the queue, and keeps its room while its command runs.",
     ],

@@ -148,7 +148,7 @@ enum BreakerMetrics {
       ) {
         [Sample($0.totals.wouldReject, ["name": $0.name])]
       },
-    ] + limits + holds
+    ] + limits + holds + rates
 
   /// Of breakers whose resource has asked to be left alone at least once.
   private static let holds: [MetricFamily<BreakerSnapshot>] = [
@@ -189,6 +189,31 @@ enum BreakerMetrics {
     ) { breaker in
       guard breaker.policy.rampUp != nil || breaker.totals.ramping > 0 else { return [] }
       return [Sample(breaker.totals.ramping, ["name": breaker.name])]
+    },
+  ]
+
+  /// Of breakers with a rate.
+  private static let rates: [MetricFamily<BreakerSnapshot>] = [
+    .init(
+      .gauge, "rate_calls", "How many calls rate permits to begin in its interval."
+    ) { breaker in
+      breaker.policy.rate.map { [Sample(Int64($0.calls), ["name": breaker.name])] } ?? []
+    },
+    .init(
+      .gauge, "rate_interval_seconds", "The interval of rate."
+    ) { breaker in
+      breaker.policy.rate.map { [Sample($0.interval, ["name": breaker.name])] } ?? []
+    },
+    .init(
+      .gauge, "rate_begun_calls", "Calls that have begun in the interval that ends now."
+    ) { breaker in
+      breaker.rate.map { [Sample(Int64($0.begun), ["name": breaker.name])] } ?? []
+    },
+    .init(
+      .counter, "rate_rejections_total", "Calls that rate turned away."
+    ) { breaker in
+      guard breaker.policy.rate != nil || breaker.totals.overRate > 0 else { return [] }
+      return [Sample(breaker.totals.overRate, ["name": breaker.name])]
     },
   ]
 

@@ -1,5 +1,5 @@
 import BreakerDocuments
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 
 /// The calls under way under a limit, in words.
 enum LimitWords {
@@ -8,7 +8,7 @@ enum LimitWords {
 
   /// Whether there is something to tell about the room of calls.
   static func isShown(_ snapshot: BreakerSnapshot) -> Bool {
-    snapshot.policy.maxConcurrent != nil || snapshot.limit != nil
+    snapshot.policy.maxConcurrent != nil || snapshot.policy.rate != nil || snapshot.limit != nil
   }
 
   /// The units under way and how many may be, as in `3/4`; nil if any number may.
@@ -28,7 +28,15 @@ enum LimitWords {
   /// How many callers wait; nil if none can.
   static func queue(_ snapshot: BreakerSnapshot) -> String? {
     if let limit = snapshot.limit { return String(limit.waiting) }
-    return snapshot.policy.maxConcurrent == nil ? nil : unknown
+    return snapshot.policy.maxConcurrent == nil && snapshot.policy.rate == nil ? nil : unknown
+  }
+
+  /// How many calls have begun, how many may, and in which time, as in `37/50 1m`; nil without a rate.
+  static func begun(_ snapshot: BreakerSnapshot) -> String? {
+    snapshot.policy.rate.map { rate in
+      let begun = snapshot.rate.map { String($0.begun) } ?? unknown
+      return "\(begun)/\(rate.calls) \(DurationText.format(rate.interval))"
+    }
   }
 
   /// The time that is left of a ramp, for a column; nil if there is none.
@@ -47,9 +55,13 @@ enum LimitWords {
 
   /// Why a call finds no room now; nil if it does, or if that is unknown.
   static func obstacle(_ snapshot: BreakerSnapshot) -> String? {
-    guard snapshot.permits, snapshot.hasRoom == false, let busy = busy(snapshot),
-      let limit = snapshot.limit
-    else { return nil }
+    guard snapshot.permits, let cause = snapshot.causeWithoutRoom, let limit = snapshot.limit else {
+      return nil
+    }
+    if cause == .rate, let rate = snapshot.policy.rate, let next = snapshot.rate?.nextIn {
+      return "\(rate) have begun: the next may in \(SpokenDuration.format(next))" + waiting(limit)
+    }
+    guard let busy = busy(snapshot) else { return nil }
     let ramp = snapshot.ramp.map { " in a ramp that ends in \(SpokenDuration.format($0.endsIn))" }
     return "no room: \(busy) units under way\(ramp ?? "")" + waiting(limit)
   }
@@ -73,8 +85,8 @@ struct LimitDetails {
 
   /// The limit and how it is used, in facts of one line each; none without a limit.
   var facts: [(label: String, text: String)] {
-    var facts = rampFacts
-    guard let most = snapshot.policy.maxConcurrent else { return facts }
+    var facts = rampFacts + rateFacts
+    guard let most = snapshot.policy.maxConcurrent else { return facts + waitFacts }
     guard let limit = snapshot.limit else {
       return facts + [
         (
@@ -87,16 +99,44 @@ struct LimitDetails {
     }
     facts.append(
       ("limit", "\(limit.unitsInUse) of \(units(most)) under way" + LimitWords.waiting(limit)))
-    let waits = limit.waits
-    guard waits.count > 0 || waits.abandoned > 0 else { return facts }
+    return facts + waitFacts
+  }
+
+  private var waitFacts: [(label: String, text: String)] {
+    guard let waits = snapshot.limit?.waits, waits.count > 0 || waits.abandoned > 0 else {
+      return []
+    }
     var words: [String] = []
     if waits.count > 0 {
       let mean = SpokenDuration.format(waits.total / Int(clamping: waits.count))
       words.append("\(waits.count) had their turn, after \(mean) on average")
     }
     if waits.abandoned > 0 { words.append("\(waits.abandoned) left without it") }
-    facts.append(("waits", words.joined(separator: "; ")))
-    return facts
+    return [("waits", words.joined(separator: "; "))]
+  }
+
+  private var rateFacts: [(label: String, text: String)] {
+    guard let rate = snapshot.policy.rate else { return [] }
+    let interval = SpokenDuration.format(rate.interval)
+    guard let use = snapshot.rate else {
+      return [
+        (
+          "rate",
+          "\(CountedNoun.text(rate.calls, "call")) in \(interval); how many have begun is not known"
+        )
+      ]
+    }
+    let next =
+      use.nextIn == .zero
+      ? "the next may begin now" : "the next may begin in \(SpokenDuration.format(use.nextIn))"
+    let waiting =
+      snapshot.policy.maxConcurrent == nil ? snapshot.limit.map(LimitWords.waiting) ?? "" : ""
+    return [
+      (
+        "rate",
+        "\(use.begun) of \(CountedNoun.text(rate.calls, "call")) have begun in \(interval); \(next)\(waiting)"
+      )
+    ]
   }
 
   private var rampFacts: [(label: String, text: String)] {
@@ -112,7 +152,8 @@ struct LimitDetails {
 
   /// The obstacle for which callers wait.
   var obstacle: String {
-    snapshot.rejection?.cause == .held ? "the end of the hold" : "room"
+    if snapshot.rejection?.cause == .held { return "the end of the hold" }
+    return snapshot.causeWithoutRoom == .rate ? "their turn" : "room"
   }
 
   /// The callers that wait, in the order in which they are served.

@@ -56,6 +56,9 @@ struct StatusTable {
       Column("RAMP", right: true) {
         .init(LimitWords.ramp($0) { SpokenDuration.word($0) } ?? "-")
       },
+      Column("BEGUN", right: true) {
+        .init(LimitWords.begun($0)?.replacing(" ", with: "/") ?? "-")
+      },
     ]
   }
 
@@ -102,6 +105,13 @@ struct StatusTable {
             LimitWords.queue($0) ?? "-", $0.limit.map { $0.waiting > 0 } == true ? .yellow : nil)
         },
       ]
+    }
+    if shown.contains(where: { $0.policy.rate != nil }) {
+      columns.append(
+        Column("BEGUN", right: true, rank: 8) {
+          .init(
+            LimitWords.begun($0) ?? "-", $0.rate.map { $0.nextIn > .zero } == true ? .yellow : nil)
+        })
     }
     columns += [
       Column("FOR", right: true, rank: 8) {

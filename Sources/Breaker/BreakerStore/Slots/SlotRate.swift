@@ -1,0 +1,363 @@
+package import BreakerCore
+internal import CHost
+
+/// A rate as the block of a breaker has it, in one word.
+struct RateWord: Hashable {
+  var bits: UInt64
+
+  static let none = RateWord(bits: 0)
+  private static let callsMask: UInt64 = 0xFFFF
+
+  /// Instants of calls that began under a rate of more calls may still count.
+  private static let narrowed: UInt64 = 1 << 16
+
+  /// The rate is the only bound: a call for which there is no slot begins without one.
+  private static let alone: UInt64 = 1 << 17
+  private static let intervalShift: UInt64 = 18
+
+  init(bits: UInt64) { self.bits = bits }
+
+  init(_ rate: CallRate, isOnlyBound: Bool) {
+    let (microseconds, rest) = rate.interval.inNanoseconds.quotientAndRemainder(dividingBy: 1_000)
+    let interval = UInt64(clamping: max(1, microseconds.addingSaturating(rest > 0 ? 1 : 0)))
+    let calls = UInt64(max(1, min(rate.calls, CallRate.most)) - 1)
+    bits = interval << Self.intervalShift | (isOnlyBound ? Self.alone : 0) | calls
+  }
+
+  var isNone: Bool { bits >> Self.intervalShift == 0 }
+  var calls: Int { Int(bits & Self.callsMask) + 1 }
+
+  /// The length of the interval, in nanoseconds.
+  var interval: Int64 { Int64(bits >> Self.intervalShift).multipliedSaturating(by: 1_000) }
+  var isNarrowed: Bool { bits & Self.narrowed != 0 }
+  var isOnlyBound: Bool { !isNone && bits & Self.alone != 0 }
+
+  func isSame(as other: RateWord) -> Bool { (bits ^ other.bits) & ~Self.narrowed == 0 }
+
+  func narrowed(_ isNarrowed: Bool) -> RateWord {
+    RateWord(bits: isNarrowed ? bits | Self.narrowed : bits & ~Self.narrowed)
+  }
+}
+
+/// The rate in force, and a ring of the instants at which its last calls have begun.
+///
+/// Each call begins by replacing an instant that is as old as the interval, or older, by its own. So each entry of the
+/// ring is replaced at most once in any interval, and no more calls begin than the ring has entries, whichever entry a
+/// call takes and wherever a process is stopped or killed. The cursor only says where to look first.
+extension SlotBlock {
+  private var rate: RateWord { RateWord(bits: unsafe sb_see(header(.rate))) }
+
+  /// Whether a rate is in force.
+  var isRated: Bool { !rate.isNone }
+
+  private func instant(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe mapping.word(SlotFile.offsetOfRing + index * 8)
+  }
+
+  /// The store's time, in nanoseconds.
+  private var now: Int64 {
+    // 0 stands for no instant.
+    max(1, clock.isSystem ? sb_boot_nanoseconds() : clock.instant.nanoseconds)
+  }
+
+  /// How many entries of the ring may have been used, as far as this process can reach them.
+  private var ringExtent: Int {
+    min(ringCapacity, Int(clamping: unsafe sb_see(header(.ringExtent))))
+  }
+
+  /// How many entries have to be there for a rate of so many calls, and for what still counts of earlier ones.
+  func entries(forCalls calls: Int) -> Int {
+    min(CallRate.most, max(calls, Int(clamping: unsafe sb_see(header(.ringExtent)))))
+  }
+
+  /// Lets a call begin under the rate in force.
+  ///
+  /// - Returns: Nil if it has begun, or if there is no rate; otherwise the earliest instant at which it may begin.
+  func beginUnderRate() -> Int64? {
+    var coarse = sb_coarse_nanoseconds()
+    while true {
+      let word = rate
+      guard !word.isNone else { return nil }
+      let calls = word.calls
+      let before = now
+      // Another process has put it in force, and this one has yet to reach all of the ring.
+      guard calls <= ringCapacity else { return before.addingSaturating(Self.pauseOfNews) }
+      if word.isNarrowed, let later = turnWhileNarrowed(word, at: before) { return later }
+      let claim: Claim
+      switch claimed(word, at: before) {
+      case .later(let later): return later
+      case .begun(let made): claim = made
+      }
+      if word.isNarrowed, isTooMany(word, with: claim) {
+        unsafe sb_decide(instant(claim.index), UInt64(bitPattern: claim.at), claim.replaced)
+        continue
+      }
+      // A lower rate that was put in force meanwhile did not see this call.
+      guard rate.isSame(as: word) else {
+        unsafe sb_decide(instant(claim.index), UInt64(bitPattern: claim.at), claim.replaced)
+        continue
+      }
+      // A caller that was stopped after it had read the clock would begin late by its entry, so it asks again.
+      let later = sb_coarse_nanoseconds()
+      if !clock.isSystem || later == coarse || now - claim.at < Self.promptness { return nil }
+      coarse = later
+    }
+  }
+
+  /// How late a call may begin after the instant in its entry.
+  private static let promptness: Int64 = 1_000_000
+
+  /// How soon to ask again while this process does not know the rate in force.
+  private static let pauseOfNews: Int64 = 50_000_000
+
+  private struct Claim {
+    var index: Int
+    var at: Int64
+    var replaced: UInt64
+  }
+
+  private enum ClaimAnswer {
+    case begun(Claim)
+    case later(Int64)
+  }
+
+  /// Replaces an instant that is old enough by the present one.
+  private func claimed(_ word: RateWord, at before: Int64) -> ClaimAnswer {
+    let (calls, interval) = (word.calls, word.interval)
+    let start = unsafe sb_load(header(.ringCursor))
+    var index = Int(start % UInt64(calls))
+    var now = before
+    var earliest = Int64.max
+    for _ in 0..<min(calls, Self.mostLooks) {
+      let found = unsafe sb_load(instant(index))
+      let free = freeInstant(of: found, interval, &now)
+      if free <= now {
+        let next = index + 1 == calls ? 0 : index + 1
+        if unsafe sb_decide(instant(index), found, UInt64(bitPattern: now)) != 0 {
+          unsafe sb_decide(header(.ringCursor), start, UInt64(next))
+          return .begun(Claim(index: index, at: now, replaced: found))
+        }
+      } else {
+        earliest = min(earliest, free)
+      }
+      index = index + 1 == calls ? 0 : index + 1
+    }
+    // Only if others have claimed all of them meanwhile is there no earliest one.
+    return .later(earliest == .max ? now : earliest)
+  }
+
+  /// How many entries a call looks at: processes that were killed may have left the cursor a little behind.
+  private static let mostLooks = 64
+
+  /// From when on an entry may be replaced.
+  ///
+  /// An instant ahead of the clock is of another boot, or was damaged, and counts as free. It may also be that of a call
+  /// which has begun since this caller has read the clock, so the clock is read again.
+  private func freeInstant(of found: UInt64, _ interval: Int64, _ now: inout Int64) -> Int64 {
+    guard found != 0 else { return now }
+    let begun = Int64(clamping: found)
+    if begun > now { now = max(now, self.now) }
+    if begun > now.addingSaturating(Self.promptness) { return now }
+    return begun.addingSaturating(interval)
+  }
+
+  /// When a caller may begin that comes after so many others; not after `now` if that is at once.
+  func turnUnderRate(after others: Int = 0) -> (turn: Int64, now: Int64)? {
+    let word = rate
+    guard !word.isNone else { return nil }
+    var now = now
+    guard word.calls <= ringCapacity else { return (now.addingSaturating(Self.pauseOfNews), now) }
+    let (calls, interval) = (word.calls, word.interval)
+    let rounds = Int64(others / calls).multipliedSaturating(by: interval)
+    if word.isNarrowed {
+      let begun = instantsThatCount(word, at: now)
+      // So many have to be older than the interval before there is room for the caller.
+      let index = begun.count - calls + others % calls
+      guard index >= 0 else { return (now.addingSaturating(rounds), now) }
+      let turn = begun[min(index, begun.count - 1)].addingSaturating(interval)
+      return (turn.addingSaturating(rounds), now)
+    }
+    let start = Int(unsafe sb_load(header(.ringCursor)) % UInt64(calls))
+    // The cursor may be a little behind the oldest entry, with which the order begins.
+    var oldest = (index: start, turn: Int64.max)
+    for offset in 0..<min(calls, Self.mostLooks) {
+      let index = (start + offset) % calls
+      let turn = freeInstant(of: unsafe sb_load(instant(index)), interval, &now)
+      if turn < oldest.turn { oldest = (index, turn) }
+    }
+    let index = (oldest.index + others % calls) % calls
+    let turn = freeInstant(of: unsafe sb_load(instant(index)), interval, &now)
+    return (turn.addingSaturating(rounds), now)
+  }
+
+  /// How far the rate is used up; nil without one, or if this process cannot reach all instants.
+  var rateUse: SlotRateUse? {
+    let word = rate
+    guard !word.isNone, word.calls <= ringCapacity,
+      let (turn, now) = turnUnderRate(after: waitingCallers)
+    else { return nil }
+    return SlotRateUse(
+      begun: instantsThatCount(word, at: now).count,
+      nanosecondsToNext: max(0, turn.subtractingSaturating(now)))
+  }
+}
+
+extension SlotBlock {
+  /// Reads the instants of a rate into a block that is a copy, if there is a rate.
+  func copyRing(of file: SharedFile, at offset: Int) {
+    let bytes = isRated ? entries(forCalls: rate.calls) * 8 : 0
+    let ring = SlotFile.offsetOfRing
+    if bytes > 0, mapping.copy(file, from: offset + ring, to: ring, bytes) {
+      useRing(of: bytes / 8)
+    }
+  }
+
+  /// Sees to it that a rate of so many calls has room on the disk for its instants.
+  func reserveRing(of calls: Int, in file: SharedFile, at index: Int) {
+    let entries = entries(forCalls: calls)
+    guard calls > 0, entries > ringCapacity else { return }
+    let offset = SlotFile.offset(ofBlock: index) + SlotFile.offsetOfRing
+    if file.reserve(offset, entries * 8) { useRing(of: entries) }
+  }
+
+  /// Forgets all instants of the breaker that had the block before.
+  func clearRing(of file: SharedFile, at offset: Int) {
+    let entries = Int(clamping: unsafe sb_see(header(.ringExtent)))
+    guard (1...CallRate.most).contains(entries),
+      file.reserve(offset + SlotFile.offsetOfRing, entries * 8)
+    else { return }
+    for index in 0..<entries { unsafe sb_tell(instant(index), 0) }
+  }
+}
+
+/// How far a rate is used up.
+package struct SlotRateUse: Sendable, Hashable {
+  /// How many calls have begun in the interval that ends now.
+  package var begun: Int
+
+  /// How long until a call may begin that comes now, after all that wait; 0 if it may begin at once.
+  package var nanosecondsToNext: Int64
+}
+
+/// After a rate was lowered, until what has begun before is as old as the interval.
+extension SlotBlock {
+  /// The instants of the calls that count now, the earliest first.
+  private func instantsThatCount(_ word: RateWord, at now: Int64) -> [Int64] {
+    var now = now
+    return (0..<max(word.calls, ringExtent)).compactMap { index -> Int64? in
+      let found = unsafe sb_load(instant(index))
+      return freeInstant(of: found, word.interval, &now) > now ? Int64(clamping: found) : nil
+    }.sorted()
+  }
+
+  /// The earliest instant at which another call may begin; nil if it may begin now.
+  private func turnWhileNarrowed(_ word: RateWord, at now: Int64) -> Int64? {
+    let begun = instantsThatCount(word, at: now)
+    guard begun.count >= word.calls else {
+      var time = now
+      let isOver = (min(word.calls, ringExtent)..<ringExtent).allSatisfy { index in
+        freeInstant(of: unsafe sb_load(instant(index)), word.interval, &time) <= time
+      }
+      if isOver { unsafe sb_decide(header(.rate), word.bits, word.narrowed(false).bits) }
+      return nil
+    }
+    return begun[begun.count - word.calls].addingSaturating(word.interval)
+  }
+
+  /// Whether more calls count now than the rate allows, with one that has just been claimed.
+  private func isTooMany(_ word: RateWord, with claim: Claim) -> Bool {
+    instantsThatCount(word, at: claim.at).count > word.calls
+  }
+}
+
+/// The rate of some terms.
+extension SlotBlock {
+  /// Whether the rate in force is that of some terms.
+  func hasRate(of terms: SlotTerms) -> Bool { rate.isSame(as: RateWord(bits: terms.rate)) }
+
+  /// Puts the rate of some terms in force; false if another process has changed it meanwhile.
+  func replaceRate(by terms: SlotTerms) -> Bool {
+    let (before, next) = (rate, RateWord(bits: terms.rate))
+    if before.isSame(as: next) { return true }
+    if !next.isNone { raise(.ringExtent, to: next.calls) }
+    let isNarrowed = !next.isNone && next.calls < ringExtent
+    guard unsafe sb_decide(header(.rate), before.bits, next.narrowed(isNarrowed).bits) != 0 else {
+      return false
+    }
+    // Callers that wait for their turn have planned it by the earlier rate.
+    if isAwaited { settle() }
+    return true
+  }
+
+  /// The rate in force, as terms have it.
+  var rateInForce: UInt64 { rate.narrowed(false).bits }
+
+  /// Whether a call that finds no slot begins without one, because a rate is all that bounds the calls.
+  var isBoundByRateOnly: Bool { rate.isOnlyBound && rampAllowance == nil }
+}
+
+/// Waiting for the turn under a rate.
+extension SlotBlock {
+  /// When a caller that waits has its turn under the rate, on the monotonic clock, and not before `now`; nil if only room
+  /// is in its way, or if there is no rate.
+  ///
+  /// The caller sleeps until then. It notes the instant, so that a process which leaves the queue before it knows
+  /// whether it would come late.
+  func planTurn(of caller: Caller) -> Int64? {
+    let turn = turnOnMonotonicClock(after: waiting(aheadOf: caller))
+    unsafe sb_set(waiter(caller.index, .turn), UInt64(clamping: turn ?? 0))
+    return turn
+  }
+
+  /// When a caller that has yet to wait, or is about to, would have its turn.
+  func turnOnMonotonicClock(after others: Int) -> Int64? {
+    guard let (turn, now) = turnUnderRate(after: others), turn > now else { return nil }
+    let left = turn.subtractingSaturating(now)
+    // Another clock may be set forward at any time, and wakes no thread then.
+    return SlotWait.end(ofAtMost: clock.isSystem ? left : min(left, Self.pauseOfOtherClock))
+  }
+
+  private static let pauseOfOtherClock: Int64 = 5_000_000
+
+  /// How many callers that wait are served before another one.
+  func waiting(aheadOf caller: Caller) -> Int {
+    (0..<placeExtent).count { index in
+      let word = word(ofPlace: index)
+      return word.isWaiting && index != caller.index && word.place < caller.word.place
+    }
+  }
+
+  /// How many callers wait.
+  private var waitingCallers: Int {
+    (0..<placeExtent).count { word(ofPlace: $0).isWaiting && !word(ofPlace: $0).isBrief }
+  }
+
+  /// Whether the first in the queue sleeps until its turn under the rate, and need not be called before.
+  func isAsleepUntilTurn(_ index: Int) -> Bool {
+    guard isRated else { return false }
+    let turn = Int64(clamping: unsafe sb_load(waiter(index, .turn)))
+    let left = SlotWait.left(until: turn)
+    return left > 0 && left <= rate.interval.addingSaturating(Self.pauseOfNews)
+  }
+
+  /// Wakes the first in the queue if it has planned its turn under the rate later than it comes.
+  func ringForEarlierTurn(_ first: Caller) {
+    guard isRated, hasRoomBesideRate(for: claim(of: first)),
+      let turn = turnOnMonotonicClock(after: 0)
+    else { return }
+    let planned = Int64(clamping: unsafe sb_load(waiter(first.index, .turn)))
+    if planned == 0 || planned > turn.addingSaturating(SlotBlock.lateness) { ring(first.index) }
+  }
+
+  /// How much later than possible a caller may have planned its turn.
+  private static let lateness: Int64 = 1_000_000
+
+  /// How long until a caller that does not wait would have its turn under the rate, in nanoseconds; nil if that is not
+  /// what is in its way.
+  package func rateWait(for claim: CallClaim) -> Int64? {
+    guard isRated, hasRoomBesideRate(for: claim),
+      let (turn, now) = turnUnderRate(after: waitingCallers)
+    else { return nil }
+    return turn > now ? turn.subtractingSaturating(now) : nil
+  }
+}
