@@ -10,18 +10,24 @@ extension Benchmark {
     let alone = [
       try figure(
         topic, "run, max-concurrent", .limited, against: .over(healthy), goal: .atMost(20).compared),
+      try figure(
+        topic, "run, rate", .rated, against: .over("run, max-concurrent"),
+        goal: .atMost(20).compared),
       try figure(topic, "acquire and succeed, max-concurrent", .limitedPermit),
       try figure(topic, "rejected as busy", .busy),
       try figure(topic, "System V semop pair, with undo", .semaphore),
       try figure(topic, "flock pair", .fileLock),
     ]
-    let together = "run, max-concurrent, 2 processes"
-    let subject = Subject(
-      topic: topic, name: together, unit: "ns", goal: .atMost(100), samples: "mean of 2 medians")
-    let shared = Figure(subject: subject) {
-      try Caller.nanoseconds(.limited, processes: 2, in: room, for: scale.seconds)
+    let shared = [(Load.limited, "max-concurrent", 100.0), (.rated, "rate", 150)].map {
+      load, word, most in
+      let subject = Subject(
+        topic: topic, name: "run, \(word), 2 processes", unit: "ns", goal: .atMost(most),
+        samples: "mean of 2 medians")
+      return Figure(subject: subject) {
+        try Caller.nanoseconds(load, processes: 2, in: room, for: scale.seconds)
+      }
     }
-    return alone + [shared] + handOverFigures(topic) + [idleFigure(topic)]
+    return alone + shared + handOverFigures(topic) + [idleFigure(topic)]
   }
 
   /// The cost of waiting callers, some of which look after processes that have died.

@@ -16,7 +16,7 @@ enum Load: String {
   case raw, failure
   case library = "c-library"
   case libraryRejected = "c-library-rejected"
-  case limited, busy, semaphore
+  case limited, rated, busy, semaphore
   case limitedPermit = "limited-permit"
   case fileLock = "file-lock"
 
@@ -27,7 +27,7 @@ enum Load: String {
   func loop(in room: Room, on store: SharedStore) throws -> Loop {
     switch self {
     case .bare, .atomic, .boot, .coarse: return bareLoop
-    case .consecutive, .window, .last, .slow, .limited:
+    case .consecutive, .window, .last, .slow, .limited, .rated:
       return HealthyLoops.calls(try breaker(of: store))
     case .bareAwait: return AsynchronousLoops.bare
     case .bareActor: return AsynchronousLoops.bareOnActor
@@ -64,6 +64,8 @@ enum Load: String {
       case .last: BreakerPolicy(failureRate: 0.5, last: 100)
       case .slow: BreakerPolicy(slowRate: 0.5, slowAfter: .seconds(1), window: .seconds(60))
       case .limited, .limitedPermit: BreakerPolicy(maxFailures: 5, maxConcurrent: 4)
+      // Each instant is old enough by the time its turn comes, so that there is always room.
+      case .rated: BreakerPolicy(maxFailures: 5, rate: .calls(65_536, per: .microseconds(1)))
       case .busy: BreakerPolicy(maxFailures: 5, maxConcurrent: 1)
       default: consecutivePolicy
       }
