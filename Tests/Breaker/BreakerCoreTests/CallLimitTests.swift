@@ -102,6 +102,12 @@ import Testing
     #expect(BreakerPolicy().room == CallLimit(1_024))
   }
 
+  @Test func `calls are bounded by max-concurrent, by a rate, and by nothing else`() {
+    #expect(BreakerPolicy(maxConcurrent: 4).boundsCalls)
+    #expect(BreakerPolicy(rate: .calls(5, per: .minute)).boundsCalls)
+    #expect(!BreakerPolicy(rampUp: .seconds(10), queueTimeout: .seconds(10)).boundsCalls)
+  }
+
   @Test func `words name the causes of a rejection, and what lost calls may be`() {
     #expect(RejectionCause.allCases.map(\.rawValue) == ["open", "held", "ramping", "busy", "rate"])
     #expect(PolicyKey.lostCalls.words == ["ignored", "failure"])

@@ -119,6 +119,53 @@ import Testing
     #expect(!block.begins(terms))
   }
 
+  @Test func `a rate of many calls that is raised lets the others begin at once`() throws {
+    let host = try RatedHost()
+    let block = try host.block(300)
+    for _ in 0..<130 { #expect(block.begins(Self.terms(130, .seconds(60)))) }
+    #expect(!block.begins(Self.terms(130, .seconds(60))))
+    let raised = Self.terms(300, .seconds(60), revision: 2)
+    for _ in 0..<170 { #expect(block.begins(raised)) }
+    #expect(!block.begins(raised))
+    host.time.advance(by: 60_000_000_000)
+    let lowered = Self.terms(100, .seconds(60), revision: 3)
+    for _ in 0..<100 { #expect(block.begins(lowered)) }
+    #expect(!block.begins(lowered))
+  }
+
+  @Test func `a process that has yet to reach all of the ring uses what it reaches`() throws {
+    let host = try RatedHost()
+    let (behind, ahead) = (try host.block(2), try host.block(5))
+    let terms = Self.terms(5, .seconds(60))
+    ahead.adopt(terms)
+    #expect(behind.begins(terms) && behind.begins(terms) && !behind.begins(terms))
+    for _ in 0..<3 { #expect(ahead.begins(terms)) }
+    #expect(!ahead.begins(terms))
+  }
+
+  @Test
+  func `a call inside of another one comes before those that wait for room, in the background too`()
+    throws
+  {
+    let host = try RatedHost()
+    let block = try host.block(1)
+    let own = try #require(block.owners.register())
+    block.adopt(Self.terms(1, .seconds(60), units: 1, places: 9))
+    let outside = try #require(block.arrive(CallClaim(), own, isBrief: false))
+    var claim = CallClaim(priority: .background)
+    claim.needsNoRoom = true
+    let inside = try #require(block.arrive(claim, own, isBrief: false))
+    #expect(block.first?.index == inside.index)
+    #expect(block.claim(of: inside).needsNoRoom)
+    block.leave(inside)
+    #expect(block.first?.index == outside.index)
+    // A token does not come before others that wait for their turn.
+    let token = try #require(block.arrive(claim, own, isBrief: true))
+    #expect(block.first?.index == outside.index)
+    block.leave(token)
+    block.leave(outside)
+  }
+
   @Test(arguments: 1...UInt64(40))
   func `any walk of calls and of changes of the number agrees with a plain log`(seed: UInt64) throws
   {

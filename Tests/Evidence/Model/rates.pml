@@ -1,8 +1,8 @@
 /* In no interval of some length do more calls begin than the rate permits, also when it is lowered meanwhile.
  *
- * The ring has an entry for each call of the rate. A call has begun in its last one, and processes make more; each reads the rate, the clock and
- * the entries in steps of their own, and may be stopped or killed between any two. A call has begun when its process
- * has found that it is not late (SlotBlock.beginUnderRate). An operator lowers the rate from three to two. Calls that
+ * The ring has an entry for each call of the rate. A call has begun in its last one, and processes make more;
+ * each reads the rate, the clock and the entries in steps of their own, and may be stopped or killed between any two. A call begins at the last reading of the
+ * clock by its process (SlotBlock.beginUnderRate). An operator lowers the rate from three to two. Calls that
  * began under the earlier one still count.
  */
 
@@ -24,17 +24,17 @@ byte calls = MOST;
 bool isNarrowed;
 
 /* The truth: calls that have begun in each tick. */
-byte begun[LAST + 1];
+byte begun[LAST + 2];
 byte asks;             /* how often processes have asked */
 
 #define counts(entry, time) (entry != 0 && entry <= time && time - entry < INTERVAL)
+/* Also those that have begun since then. */
+#define countsSince(entry, time) (entry != 0 && (entry > time || time - entry < INTERVAL))
+#define foundSince(time) (countsSince(ring[0], time) + countsSince(ring[1], time) + countsSince(ring[2], time))
 #define found(time) (counts(ring[0], time) + counts(ring[1], time) + counts(ring[2], time))
 
-/* The interval that ends now. */
-#define recent (begun[now] + begun[now - 1])
-
 proctype process() {
-  byte most, time, entry, index, before;
+  byte most, time, entry, index, before, at;
   bool narrows, isLater, isMine;
 end:
   do
@@ -74,41 +74,43 @@ end:
     od;
     if
     :: isMine ->
+      /* SlotBlock.isPrompt, for a caller that was stopped after it had read the clock. */
+#ifndef LATE_CALLS_BEGIN
+      do
+      :: atomic { isMine && time != now ->
+          if :: ring[index] == time -> ring[index] = now; time = now :: else -> isMine = false fi
+        }
+      :: atomic { !isMine || time == now -> at = now; break }
+      od;
+#else
+      at = now;
+#endif
+      isLater = false;
 #if !defined(COUNTED_ONLY_BEFORE) && !defined(EARLIER_CALLS_NOT_COUNTED)
       /* SlotBlock.isTooMany */
-      if
-      :: narrows && found(time) > most -> d_step {
-          if :: ring[index] == time -> ring[index] = before :: else fi;
-          isMine = false
-        }
-      :: else
-      fi;
+      isLater = (narrows && foundSince(time) > most);
 #endif
       d_step {
         if
         :: !isMine
 #ifndef RATE_NOT_READ_AGAIN
-        :: isMine && (most != calls || narrows != isNarrowed) ->
+        :: isMine && (isLater || most != calls || narrows != isNarrowed) ->
+#else
+        :: isMine && isLater ->
+#endif
           if :: ring[index] == time -> ring[index] = before :: else fi
-#endif
-#ifdef LATE_CALLS_BEGIN
-        :: isMine && most == calls && narrows == isNarrowed ->
+#ifndef RATE_NOT_READ_AGAIN
+        :: isMine && !isLater && most == calls && narrows == isNarrowed ->
 #else
-        /* It is late, and asks again. */
-        :: isMine && now != time
-#ifdef RATE_NOT_READ_AGAIN
-        :: isMine && now == time ->
-#else
-        :: isMine && now == time && most == calls && narrows == isNarrowed ->
+        :: isMine && !isLater ->
 #endif
-#endif
-          begun[now]++;
-          assert(recent <= calls)
+          begun[at]++;
+          assert(begun[at] + begun[at - 1] <= calls && begun[at] + begun[at + 1] <= calls)
         fi
       }
     :: else
     fi;
-    d_step { most = 0; time = 0; entry = 0; index = 0; before = 0; narrows = false; isLater = false; isMine = false }
+    d_step { most = 0; time = 0; entry = 0; index = 0; before = 0; at = 0; narrows = false; isLater = false; isMine = false }
   :: break /* It is killed, or asks no more. */
   od
 }

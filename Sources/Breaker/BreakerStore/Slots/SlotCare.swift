@@ -325,12 +325,13 @@ extension SlotBlock {
   func passTheStopped() -> Look {
     guard let first, let limit = gate.limit else { return .quiet }
     let usage = usage
-    guard usage.total < limit.units else { return .quiet }
+    let needsNoSlot = claim(of: first).needsNoRoom || isBoundByRateOnly
+    guard needsNoSlot || usage.total < limit.units else { return .quiet }
     let now = UInt64(bitPattern: sb_coarse_nanoseconds())
     if unanswered(first.index, at: now).map({ isLong(since: $0, now) }) == true {
       return passAll(at: now) ? .changed : .quiet
     }
-    let isDue = limit.hasRoom(for: claim(of: first), beside: usage)
+    let isDue = needsNoSlot || limit.hasRoom(for: claim(of: first), beside: usage)
     if isAwakeAhead(first.index, at: now) || isAsleepUntilTurn(first.index) { return .quiet }
     let awake = lastAwake(first.index, at: now)
     guard isDue || now - awake >= UInt64(SlotCare.second) else { return .quiet }

@@ -125,6 +125,10 @@ extension SlotBlock {
     for _ in 0..<Self.briefTries {
       guard isPresent(caller) else { return .busy }
       let first = first
+      // It takes no room from a caller that waits for some.
+      if claim.needsNoRoom, let first, !hasRoomBesideRate(for: self.claim(of: first)) {
+        return takeWithCare(claim, own) ?? .busy
+      }
       if first?.index == caller.index {
         return takeWithCare(claim, own) ?? .busy
       }
@@ -253,17 +257,20 @@ extension SlotBlock {
     unsafe sb_set(waiter(index, .since), now)
     unsafe sb_set(waiter(index, .awake), now)
     unsafe sb_set(waiter(index, .called), 0)
+    // A call that does not wait has tried before whether it may pass the others.
+    let passesOthers = claim.needsNoRoom && !isBrief
+    let priority = passesOthers ? .ordinary : claim.priority
     let ticket =
       standing?.ticket
       ?? Int64(bitPattern: unsafe sb_next(header(.tickets)) & Self.ticketMask)
-      + (claim.needsNoRoom ? 0 : Self.firstTicketOutside)
+      + (passesOthers ? 0 : Self.firstTicketOutside)
     standing?.ticket = ticket
     let caller = Caller(
       index: index,
-      word: PlaceWord(WaitingPlace(claim.priority, ticket: ticket), isBrief: isBrief))
+      word: PlaceWord(WaitingPlace(priority, ticket: ticket), isBrief: isBrief))
     unsafe sb_tell(place(index), caller.word.bits)
     // Rule of order 27: the flag comes after the place, and before the caller looks for room.
-    raiseFlag(claim.priority)
+    raiseFlag(priority)
     return caller
   }
 

@@ -91,7 +91,9 @@ extension SlotBlock {
   /// Whether a ramp is all that is in the way of a call.
   package func isOnlyRamp(inTheWayOf claim: CallClaim) -> Bool {
     guard !ramp.isNone, let limit = gate.limit else { return false }
+    let usage = usage
     return limit.hasRoom(for: claim, beside: usage)
+      && !permitsInRamp(limit.weight(of: claim), beside: usage.total)
   }
 
   /// When the ramp in force ends; nil if there is none.

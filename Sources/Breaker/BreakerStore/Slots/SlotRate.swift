@@ -74,37 +74,39 @@ extension SlotBlock {
   ///
   /// - Returns: Nil if it has begun, or if there is no rate; otherwise the earliest instant at which it may begin.
   func beginUnderRate() -> Int64? {
-    var coarse = sb_coarse_nanoseconds()
     while true {
       let word = rate
       guard !word.isNone else { return nil }
-      let calls = word.calls
-      let before = now
-      // Another process has put it in force, and this one has yet to reach all of the ring.
-      guard calls <= ringCapacity else { return before.addingSaturating(Self.pauseOfNews) }
-      if word.isNarrowed, let later = turnWhileNarrowed(word, at: before) { return later }
-      let claim: Claim
-      switch claimed(word, at: before) {
+      if word.isNarrowed, let later = turnWhileNarrowed(word, at: now) { return later }
+      var claim: Claim
+      switch claimed(word, at: now) {
       case .later(let later): return later
       case .begun(let made): claim = made
       }
-      if word.isNarrowed, isTooMany(word, with: claim) {
-        unsafe sb_decide(instant(claim.index), UInt64(bitPattern: claim.at), claim.replaced)
-        continue
-      }
+      guard isPrompt(&claim, word) else { continue }
       // A lower rate that was put in force meanwhile did not see this call.
-      guard rate.isSame(as: word) else {
-        unsafe sb_decide(instant(claim.index), UInt64(bitPattern: claim.at), claim.replaced)
-        continue
-      }
-      // A caller that was stopped after it had read the clock would begin late by its entry, so it asks again.
-      let later = sb_coarse_nanoseconds()
-      if !clock.isSystem || later == coarse || now - claim.at < Self.promptness { return nil }
-      coarse = later
+      let isMine = !word.isNarrowed || !isTooMany(word, with: claim)
+      if isMine, rate == word { return nil }
+      unsafe sb_decide(instant(claim.index), UInt64(bitPattern: claim.at), claim.replaced)
     }
   }
 
-  /// How late a call may begin after the instant in its entry.
+  /// Whether a call begins at the instant in its entry.
+  ///
+  /// A caller that was stopped after it had read the clock corrects it. If the entry is another call's by then, it has not
+  /// begun.
+  private func isPrompt(_ claim: inout Claim, _ word: RateWord) -> Bool {
+    let promptness = min(Self.promptness, word.interval / 16)
+    while true {
+      let after = now
+      if after - claim.at <= promptness { return true }
+      let (before, corrected) = (UInt64(bitPattern: claim.at), UInt64(bitPattern: after))
+      guard unsafe sb_decide(instant(claim.index), before, corrected) != 0 else { return false }
+      claim.at = after
+    }
+  }
+
+  /// How late a call may begin after the instant in its entry, at most.
   private static let promptness: Int64 = 1_000_000
 
   /// How soon to ask again while this process does not know the rate in force.
@@ -123,7 +125,9 @@ extension SlotBlock {
 
   /// Replaces an instant that is old enough by the present one.
   private func claimed(_ word: RateWord, at before: Int64) -> ClaimAnswer {
-    let (calls, interval) = (word.calls, word.interval)
+    // Another process may have put more in force than this one has yet reached; of fewer entries fewer calls begin.
+    let (calls, interval) = (min(word.calls, ringCapacity), word.interval)
+    guard calls > 0 else { return .later(before.addingSaturating(Self.pauseOfNews)) }
     let start = unsafe sb_load(header(.ringCursor))
     var index = Int(start % UInt64(calls))
     var now = before
@@ -134,7 +138,7 @@ extension SlotBlock {
       if free <= now {
         let next = index + 1 == calls ? 0 : index + 1
         if unsafe sb_decide(instant(index), found, UInt64(bitPattern: now)) != 0 {
-          unsafe sb_decide(header(.ringCursor), start, UInt64(next))
+          if calls == word.calls { unsafe sb_decide(header(.ringCursor), start, UInt64(next)) }
           return .begun(Claim(index: index, at: now, replaced: found))
         }
       } else {
@@ -166,8 +170,8 @@ extension SlotBlock {
     let word = rate
     guard !word.isNone else { return nil }
     var now = now
-    guard word.calls <= ringCapacity else { return (now.addingSaturating(Self.pauseOfNews), now) }
-    let (calls, interval) = (word.calls, word.interval)
+    let (calls, interval) = (min(word.calls, ringCapacity), word.interval)
+    guard calls > 0 else { return (now.addingSaturating(Self.pauseOfNews), now) }
     let rounds = Int64(others / calls).multipliedSaturating(by: interval)
     if word.isNarrowed {
       let begun = instantsThatCount(word, at: now)
@@ -244,16 +248,22 @@ extension SlotBlock {
   /// The instants of the calls that count now, the earliest first.
   private func instantsThatCount(_ word: RateWord, at now: Int64) -> [Int64] {
     var now = now
-    return (0..<max(word.calls, ringExtent)).compactMap { index -> Int64? in
+    return (0..<max(min(word.calls, ringCapacity), ringExtent)).compactMap { index -> Int64? in
       let found = unsafe sb_load(instant(index))
       return freeInstant(of: found, word.interval, &now) > now ? Int64(clamping: found) : nil
     }.sorted()
   }
 
+  private func countOfInstants(_ word: RateWord, at now: Int64) -> Int {
+    var now = now
+    return (0..<max(min(word.calls, ringCapacity), ringExtent)).count { index in
+      freeInstant(of: unsafe sb_load(instant(index)), word.interval, &now) > now
+    }
+  }
+
   /// The earliest instant at which another call may begin; nil if it may begin now.
   private func turnWhileNarrowed(_ word: RateWord, at now: Int64) -> Int64? {
-    let begun = instantsThatCount(word, at: now)
-    guard begun.count >= word.calls else {
+    guard countOfInstants(word, at: now) >= word.calls else {
       var time = now
       let isOver = (min(word.calls, ringExtent)..<ringExtent).allSatisfy { index in
         freeInstant(of: unsafe sb_load(instant(index)), word.interval, &time) <= time
@@ -261,12 +271,20 @@ extension SlotBlock {
       if isOver { unsafe sb_decide(header(.rate), word.bits, word.narrowed(false).bits) }
       return nil
     }
-    return begun[begun.count - word.calls].addingSaturating(word.interval)
+    let begun = instantsThatCount(word, at: now)
+    let index = begun.count - word.calls
+    return index < 0 ? nil : begun[index].addingSaturating(word.interval)
   }
 
   /// Whether more calls count now than the rate allows, with one that has just been claimed.
   private func isTooMany(_ word: RateWord, with claim: Claim) -> Bool {
-    instantsThatCount(word, at: claim.at).count > word.calls
+    // The caller may have been stopped since its instant, so calls that have begun after it count as well.
+    let latest = now.addingSaturating(Self.promptness)
+    let count = (0..<max(min(word.calls, ringCapacity), ringExtent)).count { index in
+      let begun = Int64(clamping: unsafe sb_load(instant(index)))
+      return begun != 0 && begun <= latest && begun.addingSaturating(word.interval) > claim.at
+    }
+    return count > word.calls
   }
 }
 
@@ -279,7 +297,11 @@ extension SlotBlock {
   func replaceRate(by terms: SlotTerms) -> Bool {
     let (before, next) = (rate, RateWord(bits: terms.rate))
     if before.isSame(as: next) { return true }
-    if !next.isNone { raise(.ringExtent, to: next.calls) }
+    if !next.isNone {
+      raise(.ringExtent, to: next.calls)
+      // Callers look at few entries, so the order begins with the oldest one of the new ring.
+      unsafe sb_set(header(.ringCursor), UInt64(oldestEntry(of: next)))
+    }
     let isNarrowed = !next.isNone && next.calls < ringExtent
     guard unsafe sb_decide(header(.rate), before.bits, next.narrowed(isNarrowed).bits) != 0 else {
       return false
@@ -287,6 +309,19 @@ extension SlotBlock {
     // Callers that wait for their turn have planned it by the earlier rate.
     if isAwaited { settle() }
     return true
+  }
+
+  private func oldestEntry(of word: RateWord) -> Int {
+    let calls = max(1, min(word.calls, ringCapacity))
+    let start = Int(unsafe sb_load(header(.ringCursor)) % UInt64(calls))
+    var (oldest, instantOfIt) = (start, UInt64.max)
+    // From the cursor on, so that of entries with the same instant the one is first that was replaced first.
+    for offset in 0..<min(calls, ringCapacity) {
+      let index = (start + offset) % calls
+      let found = unsafe sb_load(instant(index))
+      if found < instantOfIt { (oldest, instantOfIt) = (index, found) }
+    }
+    return oldest
   }
 
   /// The rate in force, as terms have it.
@@ -334,17 +369,16 @@ extension SlotBlock {
 
   /// Whether the first in the queue sleeps until its turn under the rate, and need not be called before.
   func isAsleepUntilTurn(_ index: Int) -> Bool {
-    guard isRated else { return false }
-    let turn = Int64(clamping: unsafe sb_load(waiter(index, .turn)))
-    let left = SlotWait.left(until: turn)
-    return left > 0 && left <= rate.interval.addingSaturating(Self.pauseOfNews)
+    guard isRated, let turn = turnOnMonotonicClock(after: 0) else { return false }
+    let planned = Int64(clamping: unsafe sb_load(waiter(index, .turn)))
+    return planned != 0 && planned <= turn.addingSaturating(Self.lateness)
   }
 
   /// Wakes the first in the queue if it has planned its turn under the rate later than it comes.
   func ringForEarlierTurn(_ first: Caller) {
-    guard isRated, hasRoomBesideRate(for: claim(of: first)),
-      let turn = turnOnMonotonicClock(after: 0)
-    else { return }
+    guard isRated, hasRoomBesideRate(for: claim(of: first)) else { return }
+    // It may have come since the caller of this looked.
+    guard let turn = turnOnMonotonicClock(after: 0) else { return ring(first.index) }
     let planned = Int64(clamping: unsafe sb_load(waiter(first.index, .turn)))
     if planned == 0 || planned > turn.addingSaturating(SlotBlock.lateness) { ring(first.index) }
   }
@@ -355,9 +389,10 @@ extension SlotBlock {
   /// How long until a caller that does not wait would have its turn under the rate, in nanoseconds; nil if that is not
   /// what is in its way.
   package func rateWait(for claim: CallClaim) -> Int64? {
-    guard isRated, hasRoomBesideRate(for: claim),
-      let (turn, now) = turnUnderRate(after: waitingCallers)
-    else { return nil }
-    return turn > now ? turn.subtractingSaturating(now) : nil
+    guard hasRoomBesideRate(for: claim), let (turn, now) = turnUnderRate(after: waitingCallers)
+    else {
+      return nil
+    }
+    return max(0, turn.subtractingSaturating(now))
   }
 }

@@ -62,7 +62,7 @@ package enum SlotEntry: Sendable, Hashable {
   /// rate is all that bounds the calls and there are no more slots.
   case unseen
 
-  var hasBegun: Bool {
+  package var hasBegun: Bool {
     switch self {
     case .begun, .unseen: true
     case .busy, .unwanted, .outdated: false

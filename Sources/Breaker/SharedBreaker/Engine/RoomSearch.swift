@@ -192,9 +192,13 @@ struct RoomSearch: ~Copyable {
       turn(to: next)
       return .asksAgain
     case .unseen:
+      if permission.isThere { return try handOutPermission(holding: nil, mayWait: mayWait) }
       if isHeld { return try decideAgain(mayWait: mayWait, isLast: true) }
-      // Permit the call, also if the table of owners is full: a limit must not stop work.
-      return .decided(.permitted(handedOut()))
+      guard isPatient, !engine.isUnchanged(cell, since: ticket) else {
+        // Permit the call, also if the table of owners is full: a limit must not stop work.
+        return .decided(.permitted(handedOut()))
+      }
+      return try decideAgain(holding: nil, mayWait: mayWait)
     }
   }
 
@@ -215,14 +219,24 @@ struct RoomSearch: ~Copyable {
   /// The ticket, which belongs to the caller from now on.
   private mutating func handedOut(holding held: HeldSlot? = nil) -> Ticket {
     ownsTicket = false
-    if let outer { ticket.outer = outer }
-    return held.map { ticket.holding($0) } ?? ticket
+    return placed(ticket, holding: held)
+  }
+
+  /// A ticket with the room of its call, which is its own or that of the call around it.
+  private func placed(_ ticket: Ticket, holding held: HeldSlot?) -> Ticket {
+    var ticket = ticket
+    if let held {
+      ticket.held = held
+    } else if let outer {
+      ticket.outer = outer
+    }
+    return ticket
   }
 
   /// Hands out the permission that the call got as the first in the queue, unless it is no longer good: its caller may
   /// have asked late.
   private mutating func handOutPermission(
-    holding held: HeldSlot, mayWait: Bool
+    holding held: HeldSlot?, mayWait: Bool
   ) throws(BreakerError) -> Step {
     // Only then does a look at the lease read nothing.
     if !mayWait, !engine.isCurrent { return .hasToWait }
@@ -230,7 +244,7 @@ struct RoomSearch: ~Copyable {
       return try decideAgain(holding: held, mayWait: mayWait)
     }
     giveUp()
-    return .decided(.permitted(first.holding(held)))
+    return .decided(.permitted(placed(first, holding: held)))
   }
 
   /// Gives up the lease of a probe that is not made.
@@ -302,20 +316,20 @@ struct RoomSearch: ~Copyable {
 
   /// Decides again on a call that has got its room after a wait.
   private mutating func decideAgain(
-    holding held: HeldSlot, mayWait: Bool
+    holding held: HeldSlot?, mayWait: Bool
   ) throws(BreakerError) -> Step {
     giveUp()
     if mayWait { engine.readChanges(of: cell) }
     let slots = inForce.limit.slots
     // Another call may have been the first to go after the hold.
     if waitsForHold(hasRoom: true) {
-      slots.end(held)
+      if let held { slots.end(held) }
       return .asksAgain
     }
     switch try newDecision(mayWait: mayWait) {
-    case .permitted(let ticket)?: return .decided(.permitted(ticket.holding(held)))
+    case .permitted(let ticket)?: return .decided(.permitted(placed(ticket, holding: held)))
     case .rejected(let rejection)?:
-      slots.end(held)
+      if let held { slots.end(held) }
       return waitsForHold(hasRoom: true) ? .asksAgain : .decided(.rejected(rejection))
     case nil: return .hasToWait
     }
@@ -333,7 +347,8 @@ struct RoomSearch: ~Copyable {
     giveUp()
     let end = record.rampEnd(at: engine.clock.instant)
     let limit = inForce.limit
-    if let end, !limit.isLimiting || limit.slots.isOnlyRamp(inTheWayOf: claim) {
+    let isRamp = limit.slots.isOnlyRamp(inTheWayOf: claim)
+    if let end, isRamp || !limit.isLimiting && !limit.isRated {
       cell.count(.oneRamping)
       let rejection = Rejection(
         state: record.state, mode: record.mode.mode,
@@ -365,7 +380,9 @@ extension Engine {
     var search = RoomSearch(self, for: request, ticket, of: cell, under: inForce)
     guard !search.isPatient else { return nil }
     let entry = search.enter()
-    if mayRecordLostCalls(of: cell, under: inForce.limit) {
+    // An instant of a rate is not given back.
+    let isKept = inForce.limit.isRated && entry.hasBegun
+    if !isKept, mayRecordLostCalls(of: cell, under: inForce.limit) {
       // A call that may wait records them in its round, before it is made: it may hang as they did.
       search.giveBack(entry)
       letRoundBeDue()

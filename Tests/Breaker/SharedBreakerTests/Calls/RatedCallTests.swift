@@ -239,6 +239,21 @@ import Testing
     #expect(breakers[0].snapshot().rate?.begun == 2)
   }
 
+  @Test func `in a ramp a rejection names the rate if that is in the way, and the ramp if it is`()
+    throws
+  {
+    let policy = BreakerPolicy(rampUp: .seconds(600), rate: .calls(3, per: .minute))
+    let breakers = try breakers(policy)
+    try breakers[0].hold(for: .seconds(60))
+    host.clock.advance(by: .seconds(60))
+    #expect(rejection(breakers[0]) == nil)
+    let permits = try [breakers[1].acquire().shared(), breakers[2].acquire().shared()]
+    #expect(rejection(breakers[0])?.cause == .ramping)
+    permits.forEach { $0.succeed() }
+    let rejected = try #require(rejection(breakers[1]))
+    #expect(rejected.cause == .rate && rejected.retryAfter == .seconds(60))
+  }
+
   @Test func `a reboot begins with an empty ring`() throws {
     let breakers = try breakers(Self.policy(1))
     #expect(rejection(breakers[0]) == nil)
