@@ -96,18 +96,25 @@ extension SlotBlock {
   /// A caller that was stopped after it had read the clock corrects it. If the entry is another call's by then, it has not
   /// begun.
   private func isPrompt(_ claim: inout Claim, _ word: RateWord) -> Bool {
-    let promptness = min(Self.promptness, word.interval / 16)
-    while true {
+    let promptness = max(Self.leastPromptness, min(Self.promptness, word.interval / 16))
+    // A host that never gets from one reading to the next in time could go on for ever.
+    for _ in 0..<Self.mostCorrections {
       let after = now
       if after - claim.at <= promptness { return true }
       let (before, corrected) = (UInt64(bitPattern: claim.at), UInt64(bitPattern: after))
       guard unsafe sb_decide(instant(claim.index), before, corrected) != 0 else { return false }
       claim.at = after
     }
+    return true
   }
+
+  private static let mostCorrections = 16
 
   /// How late a call may begin after the instant in its entry, at most.
   private static let promptness: Int64 = 1_000_000
+
+  /// A virtual machine or a debugger may take microseconds to read a clock.
+  private static let leastPromptness: Int64 = 10_000
 
   /// How soon to ask again while this process does not know the rate in force.
   private static let pauseOfNews: Int64 = 50_000_000
