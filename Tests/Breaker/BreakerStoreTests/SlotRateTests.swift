@@ -1,4 +1,5 @@
 import BreakerCore
+import CHost
 import TestSupport
 import Testing
 
@@ -274,31 +275,23 @@ import Testing
     #expect(block.enter(CallClaim(), terms, wait: SlotWait(atMost: .seconds(3_599))) == .busy)
   }
 
-  @Test func `callers have their turn earlier after one before them has left`() throws {
+  @Test func `the first in the queue is woken if it has planned its turn too late`() throws {
     let stage = try SlotStage()
-    let terms = Self.terms(1, .milliseconds(200), places: 20)
     let block = try #require(stage.page().block(ofBreaker: 1, forCalls: 1))
-    #expect(block.begins(terms))
-    let leaves = Guarded(false)
-    let threads = Threads()
-    let begun = Guarded(0)
-    for number in 0..<3 {
-      let own = try #require(stage.page().block(ofBreaker: 1, forCalls: 1))
-      threads.start {
-        let isWanted = { @Sendable in number > 0 || !leaves.withLock { $0 } }
-        let entry = own.enter(
-          CallClaim(), terms, wait: SlotWait(atMost: .seconds(600), while: isWanted))
-        if case .begun(let held) = entry {
-          begun.withLock { $0 += 1 }
-          own.end(held)
-        }
-      }
-      block.untilWaiting(number + 1)
-    }
-    leaves.withLock { $0 = true }
-    block.wakeAll()
-    threads.join()
-    #expect(begun.withLock { $0 } >= 2)
+    #expect(block.begins(Self.terms(1, .seconds(3_600), places: 20)))
+    let own = try #require(block.owners.own)
+    let caller = try #require(block.arrive(CallClaim(), own, isBrief: false))
+    let turn = try #require(block.planTurn(of: caller))
+    var bell: UInt32 { unsafe sb_bell(block.waiter(caller.index, .bell)) }
+    let planned = bell
+    block.settle()
+    #expect(bell == planned && block.isAsleepUntilTurn(caller.index))
+    // As if another caller had been before it.
+    unsafe sb_set(block.waiter(caller.index, .turn), UInt64(turn + 3_600_000_000_000))
+    #expect(!block.isAsleepUntilTurn(caller.index))
+    block.settle()
+    #expect(bell != planned)
+    block.leave(caller)
   }
 
   @Test func `a block that another breaker gets remembers no call of the one before`() throws {

@@ -5,7 +5,6 @@ internal import CHost
 struct RateWord: Hashable {
   var bits: UInt64
 
-  static let none = RateWord(bits: 0)
   private static let callsMask: UInt64 = 0xFFFF
 
   /// Instants of calls that began under a rate of more calls may still count.
@@ -83,7 +82,7 @@ extension SlotBlock {
       case .later(let later): return later
       case .begun(let made): claim = made
       }
-      guard isPrompt(&claim, word) else { continue }
+      guard isPrompt(&claim) else { continue }
       // A lower rate that was put in force meanwhile did not see this call.
       let isMine = !word.isNarrowed || !isTooMany(word, with: claim)
       if isMine, rate == word { return nil }
@@ -95,12 +94,11 @@ extension SlotBlock {
   ///
   /// A caller that was stopped after it had read the clock corrects it. If the entry is another call's by then, it has not
   /// begun.
-  private func isPrompt(_ claim: inout Claim, _ word: RateWord) -> Bool {
-    let promptness = max(Self.leastPromptness, min(Self.promptness, word.interval / 16))
+  private func isPrompt(_ claim: inout Claim) -> Bool {
     // A host that never gets from one reading to the next in time could go on for ever.
     for _ in 0..<Self.mostCorrections {
       let after = now
-      if after - claim.at <= promptness { return true }
+      if after - claim.at <= Self.promptness { return true }
       let (before, corrected) = (UInt64(bitPattern: claim.at), UInt64(bitPattern: after))
       guard unsafe sb_decide(instant(claim.index), before, corrected) != 0 else { return false }
       claim.at = after
@@ -110,11 +108,11 @@ extension SlotBlock {
 
   private static let mostCorrections = 16
 
-  /// How late a call may begin after the instant in its entry, at most.
-  private static let promptness: Int64 = 1_000_000
+  /// How late a call may begin after the instant in its entry; a virtual machine may take microseconds to read a clock.
+  private static let promptness: Int64 = 10_000
 
-  /// A virtual machine or a debugger may take microseconds to read a clock.
-  private static let leastPromptness: Int64 = 10_000
+  /// How far an instant may be ahead of the clock of another processor.
+  private static let mostAhead: Int64 = 1_000_000
 
   /// How soon to ask again while this process does not know the rate in force.
   private static let pauseOfNews: Int64 = 50_000_000
@@ -168,7 +166,7 @@ extension SlotBlock {
     guard found != 0 else { return now }
     let begun = Int64(clamping: found)
     if begun > now { now = max(now, self.now) }
-    if begun > now.addingSaturating(Self.promptness) { return now }
+    if begun > now.addingSaturating(Self.mostAhead) { return now }
     return begun.addingSaturating(interval)
   }
 
@@ -286,7 +284,7 @@ extension SlotBlock {
   /// Whether more calls count now than the rate allows, with one that has just been claimed.
   private func isTooMany(_ word: RateWord, with claim: Claim) -> Bool {
     // The caller may have been stopped since its instant, so calls that have begun after it count as well.
-    let latest = now.addingSaturating(Self.promptness)
+    let latest = now.addingSaturating(Self.mostAhead)
     let count = (0..<max(min(word.calls, ringCapacity), ringExtent)).count { index in
       let begun = Int64(clamping: unsafe sb_load(instant(index)))
       return begun != 0 && begun <= latest && begun.addingSaturating(word.interval) > claim.at
@@ -397,9 +395,7 @@ extension SlotBlock {
   /// what is in its way.
   package func rateWait(for claim: CallClaim) -> Int64? {
     guard hasRoomBesideRate(for: claim), let (turn, now) = turnUnderRate(after: waitingCallers)
-    else {
-      return nil
-    }
+    else { return nil }
     return max(0, turn.subtractingSaturating(now))
   }
 }
