@@ -213,7 +213,9 @@ enum sb_flags {
    * CALLS INSIDE OF CALLS. */
   SB_SURROUND = 16,
   /* For sb_enter(): permit the call only if it is under no limit; otherwise the answer is SB_LIMITED. */
-  SB_UNLIMITED = 32
+  SB_UNLIMITED = 32,
+  /* For sb_enter(), sb_enter_inside() and sb_turn_open(): the call is sent again, so `retry-budget` may reject it. */
+  SB_RETRY = 64
 };
 
 /* How a call ended, as far as the breaker is concerned. */
@@ -264,7 +266,9 @@ enum sb_cause {
   /* The resource has just come back, and as many calls are under way as have succeeded since, and one more. */
   SB_CAUSE_RAMPING = 3,
   /* As many calls have begun in the last interval as rate permits. */
-  SB_CAUSE_RATE = 4
+  SB_CAUSE_RATE = 4,
+  /* The call has SB_RETRY, and as many were sent again in the last ten seconds as retry-budget permits. */
+  SB_CAUSE_RETRY_BUDGET = 5
 };
 
 /* How sb_enter() decides while the store cannot be used. */
@@ -601,7 +605,7 @@ int sb_breaker_state(sb_breaker *breaker, int *state);
  *
  * permit     Receives the permit if the answer is SB_OK. Give it back with sb_leave(), exactly once.
  * rejection  Receives the reason if the answer is SB_REJECTED; may be NULL.
- * flags      SB_NOWAIT, SB_SURROUND, SB_UNLIMITED, or 0.
+ * flags      SB_NOWAIT, SB_SURROUND, SB_UNLIMITED, SB_RETRY, or 0.
  *
  * Answers: SB_OK, SB_REJECTED, SB_WOULD_BLOCK, SB_LIMITED. Errors: SB_ERR_ARGUMENT, SB_ERR_SIZE,
  * SB_ERR_PERMIT_LIVE, SB_ERR_CLOSED, and the store's with SB_FAIL.
@@ -667,7 +671,7 @@ int sb_judge_http(int status, const char *headers, int64_t headers_length, sb_de
  *
  * room   That of the call which this one is inside of; 0 if there is none.
  * turn   Receives the turn if the answer is SB_WAITING, and NULL otherwise. You free it with sb_turn_free().
- * flags  SB_NOWAIT, SB_SURROUND, or 0. Without SB_NOWAIT it may read and write the file, but does not wait for
+ * flags  SB_NOWAIT, SB_SURROUND, SB_RETRY, or 0. Without SB_NOWAIT it may read and write the file, but does not wait for
  *        the turn either.
  *
  * Answers: SB_OK, SB_REJECTED, SB_WAITING, SB_WOULD_BLOCK. Errors: those of sb_enter(), and SB_ERR_RESOURCES if the

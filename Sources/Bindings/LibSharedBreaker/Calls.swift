@@ -120,7 +120,7 @@ package func sb_enter(
   // The clock first: what is loaded before it would have to be kept over its call.
   let second = Breaker.systemSecond
   if let handle = unsafe BreakerHandle.at(breaker), let permit = unsafe permit,
-    unsafe permit.pointee.isFree, flags & ~Given.flagsOfEntering == 0,
+    unsafe permit.pointee.isFree, flags & ~Given.flagsOfHealthyCalls == 0,
     unsafe rejection == nil
       || rejection?.pointee.size == UInt32(MemoryLayout<sb_rejection>.size),
     unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed })
@@ -181,7 +181,10 @@ func enterWithCare(
     let decision = try unsafe passing(to: handle, mayWait: call.mayWait) {
       breaker throws(Failure) in
       try throwingFailures(ofBreaker: { () throws(BreakerError) in
-        try breaker.enter(mayWait: call.mayWait, insideOf: ThreadCalls.outers(with: room)) {
+        try breaker.enter(
+          mayWait: call.mayWait, isRetry: call.has(SB_RETRY),
+          insideOf: ThreadCalls.outers(with: room)
+        ) {
           CallGate.shared.stepOut($0)
         }
       })

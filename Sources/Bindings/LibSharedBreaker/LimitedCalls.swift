@@ -13,7 +13,7 @@ package func sb_enter_inside(
 ) -> CInt {
   if let handle = unsafe BreakerHandle.at(breaker), let permit = unsafe permit,
     unsafe permit.pointee.isFree,
-    flags & ~(Given.flagsOfEntering & ~UInt32(SB_UNLIMITED.rawValue)) == 0,
+    flags & ~(Given.flagsOfHealthyCalls & ~UInt32(SB_UNLIMITED.rawValue)) == 0,
     unsafe rejection == nil
       || rejection?.pointee.size == UInt32(MemoryLayout<sb_rejection>.size),
     unsafe handle.pointee.store._withUnsafeGuaranteedRef({ !$0.isClosed }),
@@ -73,7 +73,7 @@ func enterUnlimited(
 ) throws(Failure) -> sb_code {
   let entry = try unsafe passing(to: handle, mayWait: call.mayWait) { breaker throws(Failure) in
     try throwingFailures(ofBreaker: { () throws(BreakerError) in
-      try breaker.enterUnlimited(mayWait: call.mayWait)
+      try breaker.enterUnlimited(mayWait: call.mayWait, isRetry: call.has(SB_RETRY))
     })
   }
   switch entry {

@@ -82,12 +82,13 @@ private func open(
     unsafe turn.pointee = nil
     guard waited >= 0 else { throw .argument("no call has waited for \(waited) ns") }
     let handle = unsafe ErrorPlace.handle(breaker)
-    let call = try unsafe EnteringCall(handle, permit, rejection, flags, Given.flagsOfTurns)
+    let call = try unsafe EnteringCall(
+      handle, permit, rejection, flags, Given.flagsOfOpeningTurns)
     let code = try unsafe passing(to: handle, mayWait: call.mayWait) { breaker throws(Failure) in
       let beginning = try throwingFailures(ofBreaker: { () throws(BreakerError) in
         try breaker.beginTurn(
-          mayWait: call.mayWait, insideOf: ThreadCalls.outers(with: room), on: descriptor,
-          waited: waited)
+          mayWait: call.mayWait, isRetry: call.has(SB_RETRY),
+          insideOf: ThreadCalls.outers(with: room), on: descriptor, waited: waited)
       })
       switch beginning {
       case .decided(let decision)?: return call.answer(decision)

@@ -19,13 +19,19 @@ enum Given {
 
   private static let longest: Int64 = 365 * 86_400 * 1_000_000_000
 
-  /// The flags of `sb_enter`.
-  @inline(__always) static var flagsOfEntering: UInt32 {
+  /// The flags of `sb_enter` with which a call may be healthy.
+  @inline(__always) static var flagsOfHealthyCalls: UInt32 {
     UInt32(SB_NOWAIT.rawValue | SB_SURROUND.rawValue | SB_UNLIMITED.rawValue)
   }
 
-  /// The flags of `sb_turn_open` and `sb_turn_take`.
+  /// The flags of `sb_enter`.
+  static var flagsOfEntering: UInt32 { flagsOfHealthyCalls | UInt32(SB_RETRY.rawValue) }
+
+  /// The flags of `sb_turn_take`.
   static var flagsOfTurns: UInt32 { UInt32(SB_NOWAIT.rawValue | SB_SURROUND.rawValue) }
+
+  /// The flags of `sb_turn_open`.
+  static var flagsOfOpeningTurns: UInt32 { flagsOfTurns | UInt32(SB_RETRY.rawValue) }
 
   static func flags(_ flags: UInt32, allowed: sb_flags) throws(Failure) {
     try self.flags(flags, allowed: UInt32(allowed.rawValue))
@@ -153,6 +159,7 @@ extension RejectionCause {
     case .held: SB_CAUSE_HELD
     case .ramping: SB_CAUSE_RAMPING
     case .rate: SB_CAUSE_RATE
+    case .retryBudget: SB_CAUSE_RETRY_BUDGET
     case .busy: SB_CAUSE_BUSY
     @unknown default: SB_CAUSE_OPEN
     }

@@ -82,7 +82,8 @@ public final class Breaker: Sendable {
     let slots =
       shared == nil ? engine.slotsAlone(of: cell) : engine.slots(of: [breaker])[breaker.id]
     return BreakerSnapshot(
-      of: breaker, at: engine.clock.moment, slots: slots, isGone: engine.storage.isGone)
+      of: breaker, at: engine.clock.moment, slots: slots, attempts: engine.recentAttempts(of: cell),
+      isGone: engine.storage.isGone)
   }
 
   /// The breaker as the store holds it, or else as this process alone goes on with it, or as last

@@ -91,6 +91,10 @@ extension Rejection: CustomStringConvertible {
     if cause == .rate {
       return "as many calls have begun as its rate permits: \(wait ?? "try again later")"
     }
+    if cause == .retryBudget {
+      return
+        "as many calls were sent again as its retry-budget permits: \(wait ?? "try again later")"
+    }
     if cause == .ramping {
       return
         "it lets few calls through at a time after a pause: \(wait.map { "\($0) at the latest" } ?? "try again later")"

@@ -56,6 +56,9 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// How far `rate` is used up; nil if the policy has no `rate`, or if that is not known.
   public let rate: RateSnapshot?
 
+  /// The retries of the last seconds; nil if the policy has no `retry-budget`, or if they are not known.
+  public let retries: RetrySnapshot?
+
   /// The number of failures since the last success.
   public let consecutiveFailures: Int64
 
@@ -281,6 +284,18 @@ public struct RateSnapshot: Sendable, Hashable {
   public let nextIn: Duration
 }
 
+/// The retries of the last ten seconds, as far as `retry-budget` counts them.
+public struct RetrySnapshot: Sendable, Hashable {
+  /// How many first attempts have ended.
+  public let firstAttempts: Int64
+
+  /// How many retries were sent.
+  public let sent: Int64
+
+  /// Whether another one would be sent now.
+  public let permitsAnother: Bool
+}
+
 /// A probe that is under way.
 public struct LeaseSnapshot: Sendable, Hashable {
   /// The process whose end frees the slot; nil if only the deadline frees it.
@@ -296,6 +311,7 @@ public struct LeaseSnapshot: Sendable, Hashable {
 extension BreakerSnapshot {
   init(
     of stored: StoredBreaker, at now: Moment, slots: SlotState? = nil,
+    attempts: RecentAttempts? = nil,
     look: (ProcessIdentity) -> SeenProcess? = ProcessTable.look,
     isGone: (ProcessIdentity) -> Bool
   ) {
@@ -347,6 +363,13 @@ extension BreakerSnapshot {
       : slots.flatMap(\.rate).map { use in
         RateSnapshot(begun: use.begun, nextIn: .nanoseconds(use.nanosecondsToNext))
       }
+    retries = policy.retryBudget.flatMap { share in
+      attempts.map {
+        RetrySnapshot(
+          firstAttempts: $0.firsts, sent: $0.retries,
+          permitsAnother: RetryBudget(share).permitsRetry(after: $0))
+      }
+    }
     consecutiveFailures = record.consecutiveFailures
     recentFailures = policy.within.map { record.recentFailures(within: $0, at: now.boot) }
     openEndsIn = record.openRemaining(at: now.boot).map { .nanoseconds($0) }

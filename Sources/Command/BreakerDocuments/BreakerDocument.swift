@@ -53,6 +53,7 @@ public enum BreakerDocument {
       .init("hold", hold(snapshot.hold)),
       .init("ramp", ramp(snapshot.ramp)),
       .init("rate", rate(of: snapshot)),
+      .init("retries", retries(of: snapshot)),
       .init("probe_due", .bool(snapshot.isProbeDue)),
       .init("probe_successes", .integer(snapshot.probeSuccesses)),
       .init("probe_failures", .integer(snapshot.probeFailures)),
@@ -148,6 +149,16 @@ public enum BreakerDocument {
     ])
   }
 
+  /// The retries of a breaker, with nulls for unknown numbers; null if it has no budget for them.
+  private static func retries(of snapshot: BreakerSnapshot) -> JSONValue {
+    guard snapshot.policy.retryBudget != nil else { return .null }
+    return .object([
+      .init("first_attempts", JSONValue(snapshot.retries?.firstAttempts)),
+      .init("sent", JSONValue(snapshot.retries?.sent)),
+      .init("permitted", snapshot.retries.map { .bool($0.permitsAnother) } ?? .null),
+    ])
+  }
+
   /// The calls under way and the callers that wait, with nulls for unknown numbers and for no limit; null if calls take
   /// no room.
   private static func limit(of snapshot: BreakerSnapshot) -> JSONValue {
@@ -192,6 +203,8 @@ public enum BreakerDocument {
       .init("held", .integer(totals.held)),
       .init("ramping", .integer(totals.ramping)),
       .init("over_rate", .integer(totals.overRate)),
+      .init("retries", .integer(totals.retries)),
+      .init("over_budget", .integer(totals.overBudget)),
       .init("lost_calls", .integer(totals.lostCalls)),
     ])
   }

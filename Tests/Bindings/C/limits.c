@@ -372,6 +372,37 @@ static void a_program_that_is_started_inside_of_a_call_uses_its_room(sb_store *s
   sb_breaker_free(gpu);
 }
 
+static void retries_keep_to_the_budget(sb_store *store) {
+  const char *policies[] = {"max-failures=1000 retry-budget=20%", "max-concurrent=4 max-failures=1000 retry-budget=20%"};
+  const uint32_t ways[] = {SB_RETRY, SB_RETRY | SB_NOWAIT, SB_RETRY | SB_UNLIMITED};
+  for (int limited = 0; limited < 2; limited++) {
+    sb_breaker *search = open_breaker(store, limited ? "search under a limit" : "search", policies[limited]);
+    sb_permit permit = SB_PERMIT_INIT;
+    sb_rejection rejection = SB_REJECTION_INIT;
+    sb_turn *turn = NULL;
+    int code, sent = 0;
+    for (int number = 0; number < 100; number++) call(search, SB_FAILURE);
+    for (;; sent++) {
+      code = sb_enter(search, &permit, &rejection, ways[limited ? sent % 2 : sent % 3]);
+      if (code != SB_OK) break;
+      CHECK_CODE(SB_OK, sb_leave(search, &permit, SB_SUCCESS, NULL, 0));
+    }
+    CHECK_CODE(SB_REJECTED, code);
+    CHECK(rejection.cause == SB_CAUSE_RETRY_BUDGET && sent >= 20);
+    CHECK(rejection.retry_after_ns > 0 && rejection.retry_after_ns <= 1000000000);
+    /* The rest of the second may be over meanwhile. */
+    do {
+      code = sb_turn_open(search, 0, &permit, &rejection, &turn, SB_RETRY);
+      if (code == SB_OK) CHECK_CODE(SB_OK, sb_leave(search, &permit, SB_SUCCESS, NULL, 0));
+    } while (code == SB_OK);
+    CHECK_CODE(SB_REJECTED, code);
+    CHECK(turn == NULL && rejection.cause == SB_CAUSE_RETRY_BUDGET);
+    call(search, SB_SUCCESS);
+    if (limited) CHECK(says(search, "\"in_use\":0"));
+    sb_breaker_free(search);
+  }
+}
+
 int main(int count, char **arguments) {
   sb_store *store = open_store(arguments);
   sb_breaker *late = open_breaker(store, "late", "max-concurrent=2"), *heavy;
@@ -382,6 +413,7 @@ int main(int count, char **arguments) {
   background_calls_leave_the_reserve(store);
   without_a_limit_they_are_calls_like_others(store);
   mistakes_are_told(store);
+  retries_keep_to_the_budget(store);
   calls_of_a_thread_are_inside_of_the_one_that_surrounds_them(store);
   calls_elsewhere_are_inside_if_they_say_so(store);
   calls_without_a_limit_nest_as_they_like(store);

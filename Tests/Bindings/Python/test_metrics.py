@@ -200,7 +200,7 @@ class Prometheus(MetricsTestCase):
     def test_the_alerts_use_only_metrics_that_there_are(self):
         self.payments.force("observe", 60)
         self.payments.hold(60)
-        self.store.breaker("gpu", max_concurrent=2).call(int)
+        self.store.breaker("gpu", max_concurrent=2, retry_budget=0.2).call(int)
         ours = {sample.name for family in self.registry().collect() for sample in family.samples}
         asked = set(re.findall(r"shared_breaker_[a-z_]+", ALERTS.read_text()))
         asked = {name for name in asked if not name.startswith("shared_breaker_fleet_")}

@@ -923,6 +923,15 @@ class Clients(Recipe):
             recipe.charge("down")
         self.assertEqual(self.totals("payments")["failures"], 3)
 
+    @needs("tenacity")
+    def test_retries_of_tenacity_count_against_the_budget(self):
+        recipe = self.load("tenacity_budget")
+        self.assertEqual(recipe.find("anything"), ["anything"])
+        with self.assertRaises(ConnectionError):
+            recipe.find("down")
+        totals = self.totals("search")
+        self.assertEqual((totals["failures"], totals["retries"], totals["over_budget"]), (5, 4, 0))
+
     @needs("django")
     def test_a_service_of_django_answers_503_while_a_breaker_rejects(self):
         import django

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import subprocess
@@ -52,6 +53,33 @@ class Hosts(StoreTestCase):
         self.host.clock.advance(10)
         self.assertEqual([permit.report("success") for permit in [api.acquire() for _ in range(9)]], ["counted"] * 9)
         self.assertIsNone(api.snapshot()["ramp"])
+
+    def test_calls_that_are_sent_again_keep_to_the_budget(self):
+        for limit in (None, 4):
+            with self.subTest(limit=limit):
+                search = self.host.store.breaker(
+                    f"search {limit}", max_failures=1000, max_concurrent=limit, retry_budget=0.2)
+                again = search.claiming(retry=True)
+                for _ in range(100):
+                    self.let_fail(search)
+                sent = 0
+                with self.assertRaises(Rejected) as caught:
+                    while True:
+                        with again:
+                            sent += 1
+                self.assertEqual((sent, caught.exception.cause), (20, "retry_budget"))
+                self.assertTrue(0 < caught.exception.retry_after <= 1)
+                self.assertIn("sent again", str(caught.exception))
+                with self.assertRaises(Rejected):
+                    search.acquire(retry=True)
+                with self.assertRaises(Rejected):
+                    asyncio.run(search.acquire_async(retry=True))
+                self.assertEqual(again.claiming(retry=False).call(int), 0)
+                self.host.clock.advance(1)
+                self.assertEqual(again.call(int), 0)
+                snapshot = search.snapshot()
+                self.assertEqual((snapshot["totals"]["retries"], snapshot["totals"]["over_budget"]), (21, 3))
+                self.assertEqual(snapshot["retries"], {"first_attempts": 101, "sent": 21, "permitted": True})
 
     def test_all_stores_and_processes_of_a_host_have_the_same_time(self):
         self.let_fail(self.payments)

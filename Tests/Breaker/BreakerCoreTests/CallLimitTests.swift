@@ -109,7 +109,10 @@ import Testing
   }
 
   @Test func `words name the causes of a rejection, and what lost calls may be`() {
-    #expect(RejectionCause.allCases.map(\.rawValue) == ["open", "held", "ramping", "busy", "rate"])
+    #expect(
+      RejectionCause.allCases.map(\.rawValue) == [
+        "open", "held", "ramping", "busy", "rate", "retry_budget",
+      ])
     #expect(PolicyKey.lostCalls.words == ["ignored", "failure"])
     #expect(PolicyKey.maxConcurrent.words.isEmpty)
   }

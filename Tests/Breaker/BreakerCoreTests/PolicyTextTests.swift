@@ -12,6 +12,7 @@ import Testing
     .probeFailureRate: "33.3333%", .fleetQuorum: "3", .fleetSpread: "10s",
     .fleetHold: "yes",
     .maxConcurrent: "8", .reserve: "2", .queue: "20", .queueTimeout: "30s", .rate: "500/1m",
+    .retryBudget: "20%",
     .lostCalls: "failure",
   ]
 
@@ -149,7 +150,7 @@ import Testing
       probeCalls: 9, probeFailureRate: 0.333_333, fleetQuorum: .hosts(3), fleetSpread: .seconds(10),
       fleetHold: true,
       maxConcurrent: 8, reserve: 2, queue: 20, queueTimeout: .seconds(30),
-      rate: .calls(500, per: .minute), lostCalls: .failure)
+      rate: .calls(500, per: .minute), retryBudget: 0.2, lostCalls: .failure)
     #expect(try words.applied(to: BreakerPolicy()) == policy)
   }
 }

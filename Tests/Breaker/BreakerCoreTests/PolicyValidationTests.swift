@@ -86,6 +86,9 @@ import Testing
       .queueTimeout, "queue is set without queue-timeout: set both",
       BreakerPolicy(maxConcurrent: 4, queue: 1)),
     Refused(
+      .retryBudget, "retry-budget is 0%: use more than 0% and at most 100%",
+      BreakerPolicy(retryBudget: 0.0)),
+    Refused(
       .rate, "rate 0/1s permits no call: use 1 or more, or 'cbctl trip' to stop all calls",
       BreakerPolicy(rate: .calls(0, per: .second))),
     Refused(

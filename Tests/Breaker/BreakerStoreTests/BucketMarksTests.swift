@@ -13,7 +13,8 @@ import Testing
 
     init() {
       unsafe words.initialize(repeating: 0, count: 64)
-      counters = unsafe Counters(at: words, marks: BucketMarks(words + 16))
+      counters = unsafe Counters(
+        at: words, marks: BucketMarks(words + 16), attempts: AttemptTally(words + 32))
     }
 
     deinit { unsafe words.deallocate() }

@@ -92,7 +92,7 @@ import Testing
     .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
   func `processes do without a counter file while the disk has no room for it`() throws {
     let stage = try Stage()
-    let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 1_024)
+    let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 2_048)
     let first = try stage.puppets(1, Self.policy)[0]
     try first.ask("successes 10")
     Files.removeAll(stage.store + "-counters")

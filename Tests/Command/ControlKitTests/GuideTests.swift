@@ -148,7 +148,8 @@ import Testing
 
   @Test func `the guide to limits says how much is kept`() throws {
     let guide = try Self.guide("Limits")
-    let bytesOfBreaker = CounterFile.bytesOfCounters + CounterFile.bytesOfMarks
+    let bytesOfBreaker =
+      CounterFile.bytesOfCounters + CounterFile.bytesOfMarks + CounterFile.bytesOfAttempts
     for words in [
       "1 to \(OutsideText.longestName) bytes", "\(OutsideText.longestError / 1_024) KiB is kept",
       "latest \(EventTable.eventsOfOneBreaker) entries",

@@ -41,7 +41,7 @@ import Testing
     for family in Self.families { #expect(guide.contains("`\(family)`")) }
     let alerts = try Self.text(Self.resources + "/prometheus-alerts.yml")
       .matches(of: /alert: ([A-Za-z]+)/).map { $0.1 }
-    #expect(alerts.count == 16)
+    #expect(alerts.count == 17)
     for alert in alerts { #expect(guide.contains("`\(alert)`"), "\(alert)") }
     #expect(Self.names(in: guide).subtracting(Self.families) == [])
   }

@@ -24,7 +24,7 @@ extension Scenario {
       }
       try scene.kill(puppets)
       let wanted =
-        #"{"successes":4000,"failures":0,"ignored":0,"rejections":0,"slow":0,"would_reject":0,"busy":0,"holds":0,"held":0,"ramping":0,"over_rate":0,"lost_calls":0}"#
+        #"{"successes":4000,"failures":0,"ignored":0,"rejections":0,"slow":0,"would_reject":0,"busy":0,"holds":0,"held":0,"ramping":0,"over_rate":0,"retries":0,"over_budget":0,"lost_calls":0}"#
       for side in Scene.Side.allCases {
         let shown = try scene.cbctl(side, "show quiet --json")
         scene.expect(
@@ -95,7 +95,7 @@ extension Scene {
       expect(
         shown.member("totals"),
         is:
-          #"{"successes":1960,"failures":40,"ignored":0,"rejections":0,"slow":0,"would_reject":0,"busy":0,"holds":0,"held":0,"ramping":0,"over_rate":0,"lost_calls":0}"#,
+          #"{"successes":1960,"failures":40,"ignored":0,"rejections":0,"slow":0,"would_reject":0,"busy":0,"holds":0,"held":0,"ramping":0,"over_rate":0,"retries":0,"over_budget":0,"lost_calls":0}"#,
         "totals that 'show' tells \(side) \(when)")
     }
   }

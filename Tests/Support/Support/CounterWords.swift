@@ -7,13 +7,13 @@ package struct CounterWords {
   package init(ofStore store: String) { path = store + "-counters" }
 
   private static let bytesOfHeader = 65_536
-  private static let bytesOfBreaker = 64
+  private static let bytesOfBreaker = 128
   private static let bytesOfWord = 8
   private static let bytesOfMarks = 128
   private static let breakersOfSegment = 1_024
 
   /// The number of words of a breaker; the last ones are its marks.
-  package static let wordsOfBreaker = 24
+  package static let wordsOfBreaker = 32
 
   /// Overwrites the successes of a breaker of the first segment.
   package func setSuccesses(ofBreaker id: Int, to value: UInt64) throws {

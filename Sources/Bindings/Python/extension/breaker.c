@@ -34,11 +34,12 @@ static PyObject *breaker_new(PyTypeObject *type, PyObject *args, PyObject *keywo
   return (PyObject *)self;
 }
 
-// _claim(units, background) -> the same breaker for calls that take several units of its limit, or that can wait.
+// _claim(units, background, retry) -> the same breaker for calls that take several units of its limit, that can wait, or
+// that are sent again.
 static PyObject *claim(PyObject *object, PyObject *args) {
   Breaker *self = (Breaker *)object;
-  int units, is_in_background, code;
-  if (!PyArg_ParseTuple(args, "ip", &units, &is_in_background)) return NULL;
+  int units, is_in_background, is_retry, code;
+  if (!PyArg_ParseTuple(args, "ipp", &units, &is_in_background, &is_retry)) return NULL;
   sb_breaker *handle = NULL;
   WITHOUT_GIL(code, sb_breaker_claiming(self->handle, units, is_in_background ? SB_BACKGROUND : 0,
                                         &handle));
@@ -53,6 +54,7 @@ static PyObject *claim(PyObject *object, PyObject *args) {
   claiming->state = self->state;
   claiming->module = Py_NewRef(self->module);
   claiming->handle = handle;
+  claiming->flags = is_retry ? SB_RETRY : 0;
   claiming->name = Py_NewRef(self->name);
   claiming->store = Py_NewRef(self->store);
   claiming->judge = Py_NewRef(self->judge);

@@ -99,7 +99,7 @@ __attribute__((noinline)) static int begin_within_limit(Breaker *self, sb_permit
   uint64_t outer = *room;
   // While no call has room, there is nothing to be inside of.
   if (!outer && self->state->rooms) outer = sb_room_around(self);
-  int code = sb_enter_inside(self->handle, outer, permit, rejection, SB_NOWAIT);
+  int code = sb_enter_inside(self->handle, outer, permit, rejection, SB_NOWAIT | self->flags);
   if (code == SB_OK) {
     bool has_room = sb_takes_room(self, permit, room);
     // A call inside of another one names the room of that. If there is no room at all, there is no limit.
@@ -119,7 +119,7 @@ int sb_begin_now(Breaker *self, sb_permit *permit, uint64_t *room) {
   sb_rejection rejection;
   rejection.size = sizeof rejection;
   if (__builtin_expect(self->is_limited, false)) return begin_within_limit(self, permit, room, &rejection);
-  int code = sb_enter(self->handle, permit, &rejection, SB_NOWAIT | SB_UNLIMITED);
+  int code = sb_enter(self->handle, permit, &rejection, SB_NOWAIT | SB_UNLIMITED | self->flags);
   if (code == SB_OK) return SB_OK;
   if (code == SB_LIMITED) return begin_within_limit(self, permit, room, &rejection);
   return sb_entered(self, code, &rejection);

@@ -43,6 +43,7 @@ PyObject *sb_raise_rejection(Breaker *self, const sb_rejection *rejection) {
       : rejection->cause == SB_CAUSE_HELD              ? "held"
       : rejection->cause == SB_CAUSE_RAMPING           ? "ramping"
       : rejection->cause == SB_CAUSE_RATE              ? "rate"
+      : rejection->cause == SB_CAUSE_RETRY_BUDGET      ? "retry_budget"
                                                        : "open";
   PyObject *type = rejection->cause == SB_CAUSE_BUSY ? state->busy : state->rejected;
   PyObject *cause = PyUnicode_InternFromString(word);

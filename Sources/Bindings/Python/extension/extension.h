@@ -69,6 +69,7 @@ typedef struct Breaker {
   State *state;
   PyObject *module;  // keeps the state
   sb_breaker *handle;
+  uint32_t flags;  // of all its calls: SB_RETRY if they are sent again
   // The store's next one, and what points to this one; NULL if the store was not told of it.
   struct Breaker *next, **link;
   PyObject *name;

@@ -100,7 +100,7 @@ static PyObject *permit_enter(PyObject *object, PyObject *wait) {
 static int ask_for_turn(Permit *self, int descriptor, sb_permit *permit, sb_rejection *rejection, uint32_t flags) {
   if (self->turn) return sb_turn_take(self->turn, permit, rejection, flags);
   return sb_turn_open_on(self->breaker->handle, descriptor, self->waited, self->outer, permit, rejection, &self->turn,
-                         flags);
+                         flags | self->breaker->flags);
 }
 
 // _queue(wait, bell) -> None if the permit was granted; True if it waits, and the bell rings when to ask again; False if

@@ -45,7 +45,8 @@ static int enter_in_turn(Breaker *self, PyObject *way, int64_t begin, uint64_t o
   do {
     turn = NULL;
     INTERRUPTIBLY((Store *)self->store, code,
-                  sb_turn_open_on(self->handle, -1, now() - begin, outer, permit, rejection, &turn, 0));
+                  sb_turn_open_on(self->handle, -1, now() - begin, outer, permit, rejection, &turn,
+                                  self->flags));
     // The child of a fork cannot take its parent's turn, and asks for one of its own.
     while (code == SB_WAITING && (descriptor = sb_turn_descriptor(turn)) >= 0)
       code = wait_until_readable(self, way, descriptor) ? SB_INTERRUPTED : take_turn(turn, permit, rejection);
@@ -59,7 +60,7 @@ static int enter_in_thread(Breaker *self, uint64_t outer, sb_permit *permit, sb_
   int code = SB_INTERRUPTED;
   bool listens = false;
   for (Wait wait = sb_wait_for((Store *)self->store); sb_begins_wait(&wait, &code); listens = true) {
-    code = sb_enter_inside(self->handle, outer, permit, rejection, 0);
+    code = sb_enter_inside(self->handle, outer, permit, rejection, self->flags);
     sb_ends_wait(&wait, code);
     if (!listens || code != SB_INTERRUPTED || PyErr_Occurred()) continue;
     sb_raise_again(wait.pending);
@@ -85,7 +86,7 @@ int sb_enter_and_wait(Breaker *self, uint64_t outer, int64_t waited, sb_permit *
     // A thread can still wait if the process has no descriptor left for the turn.
     if (way == Py_None && !needs_turn && code == SB_ERR_RESOURCES)
       INTERRUPTIBLY((Store *)self->store, code,
-                    sb_enter_inside(self->handle, outer, permit, rejection, 0));
+                    sb_enter_inside(self->handle, outer, permit, rejection, self->flags));
   }
   Py_DECREF(way);
   return code;

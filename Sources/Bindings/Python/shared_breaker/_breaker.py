@@ -89,7 +89,8 @@ class Breaker(ObservedBreaker):
         return named  # type: ignore[no-any-return]
 
     def acquire(
-        self, *, wait: Seconds | None = None, units: int | None = None, background: bool | None = None
+        self, *, wait: Seconds | None = None, units: int | None = None, background: bool | None = None,
+        retry: bool | None = None,
     ) -> Permit:
         """Ask for the right to make one call, which you report on with ``Permit.report``.
 
@@ -97,10 +98,10 @@ class Breaker(ObservedBreaker):
 
         ``wait`` is how long this call waits for room, for the end of a hold, or in a ramp, if that is less than the
         ``queue_timeout`` of the policy: 0 to take a permit now or not at all. None waits as the policy says.
-        ``units`` and ``background`` are those of ``claiming``.
+        ``units``, ``background`` and ``retry`` are those of ``claiming``.
         """
         wait_ns = None if wait is None else nanoseconds(wait)
-        permit = self._claiming(units, background)._permit()
+        permit = self._claiming(units, background, retry)._permit()
         try:
             if wait_ns is None:
                 permit._enter(True)
@@ -117,11 +118,12 @@ class Breaker(ObservedBreaker):
         return permit
 
     async def acquire_async(
-        self, *, wait: Seconds | None = None, units: int | None = None, background: bool | None = None
+        self, *, wait: Seconds | None = None, units: int | None = None, background: bool | None = None,
+        retry: bool | None = None,
     ) -> Permit:
         """Do what ``acquire`` does, without blocking the event loop."""
         wait_ns = None if wait is None else nanoseconds(wait)
-        permit = self._claiming(units, background)._permit()
+        permit = self._claiming(units, background, retry)._permit()
         try:
             if permit._enter(False):
                 return permit
@@ -136,8 +138,9 @@ class Breaker(ObservedBreaker):
         self._tell()
         return permit
 
-    def _claiming(self, units: int | None, background: bool | None) -> Self:
-        return self if units is None and background is None else self.claiming(units, background)
+    def _claiming(self, units: int | None, background: bool | None, retry: bool | None) -> Self:
+        is_plain = units is None and background is None and retry is None
+        return self if is_plain else self.claiming(units, background, retry)
 
     def _wait_used_up(self, wait: int) -> int:
         """Return for how long a call has to count as having waited already, so that it waits for a time and no longer."""

@@ -100,8 +100,8 @@ class Rejected(BreakerError):
     @property
     def cause(self) -> str:
         """``open``; ``held`` if the resource has asked to be left alone; ``ramping`` if it has just come back, and few calls
-        go at once; ``busy`` if as many calls are under way as ``max_concurrent`` permits; or ``rate`` if as many have begun
-        as ``rate`` permits."""
+        go at once; ``busy`` if as many calls are under way as ``max_concurrent`` permits; ``rate`` if as many have begun
+        as ``rate`` permits; or ``retry_budget`` if the call is a retry, and as many were sent as ``retry_budget`` permits."""
         return str(self.args[5]) if len(self.args) > 5 else "open"
 
     def into(self, rejected: type[R], busy: type[R]) -> R:
@@ -128,6 +128,9 @@ class Rejected(BreakerError):
         elif self.cause == "rate":
             again = "try again later" if wait is None else f"try again in {_time(wait)}"
             what = f"as many calls have begun as its rate permits: {again}"
+        elif self.cause == "retry_budget":
+            again = "try again later" if wait is None else f"try again in {_time(wait)}"
+            what = f"as many calls were sent again as its retry-budget permits: {again}"
         elif self.cause == "ramping":
             again = "try again later" if wait is None else f"try again in {_time(wait)} at the latest"
             what = f"it lets few calls through at a time after a pause: {again}"

@@ -170,6 +170,11 @@ def _over_rate(breaker: Snapshot) -> Samples:
     return _named(breaker, total) if breaker["rate"] or total else []
 
 
+def _retries(breaker: Snapshot, key: str) -> Samples:
+    total = breaker["totals"][key]
+    return _named(breaker, total) if breaker["retries"] or total else []
+
+
 def _hold_since(breaker: Snapshot) -> Samples:
     from datetime import datetime
 
@@ -346,6 +351,12 @@ BREAKER_FAMILIES = [
         lambda one: _rate(one, "begun")),
     Family(
         "counter", "rate_rejections_total", "Calls that rate turned away.", _over_rate),
+    Family(
+        "counter", "retries_total", "Calls that were sent again under retry-budget.",
+        lambda one: _retries(one, "retries")),
+    Family(
+        "counter", "refused_retries_total", "Calls that retry-budget did not permit to send again.",
+        lambda one: _retries(one, "over_budget")),
 ]
 
 # Characters that control a terminal, end a line, change the writing direction, or are invisible.

@@ -37,7 +37,7 @@ class ObservedBreaker(_extension.Breaker):
         store: FollowedStore
         _listeners: list[Callable[[Event], object]]
         _changes: Changes | None
-        _claims: tuple[int, bool] | None
+        _claims: tuple[int, bool, bool] | None
         _declared: tuple[str | None, int]
         _before: ObservedBreaker
         _origin: ObservedBreaker | None
@@ -68,9 +68,10 @@ class ObservedBreaker(_extension.Breaker):
         return self
 
     def __repr__(self) -> str:
-        units, background = self._claims or (1, False)
+        units, background, retry = self._claims or (1, False, False)
         words = f", {units} units" if units > 1 else ""
-        return f"<Breaker {self.name!r}{words}{', in the background' if background else ''}>"
+        words += ", in the background" if background else ""
+        return f"<Breaker {self.name!r}{words}{', for retries' if retry else ''}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         raise TypeError("a breaker cannot be pickled: get it by its name in each process")
@@ -81,8 +82,10 @@ class ObservedBreaker(_extension.Breaker):
     def __deepcopy__(self, memo: object) -> Self:
         return self
 
-    def claiming(self, units: int | None = None, background: bool | None = None) -> Self:
-        """Return the same breaker for calls that take several units of ``max_concurrent``, or that can wait.
+    def claiming(
+        self, units: int | None = None, background: bool | None = None, retry: bool | None = None
+    ) -> Self:
+        """Return the same breaker for calls that take several units of ``max_concurrent``, can wait, or are retries.
 
         Use it as you use the breaker itself::
 
@@ -91,20 +94,22 @@ class ObservedBreaker(_extension.Breaker):
 
         A heavy call begins when there is room for all of its units, and no later caller overtakes it. One that
         asks for more than the limit takes all of it. Background calls leave the units of ``reserve`` to all
-        others, and wait behind them. Without a limit these calls are like all others. Arguments that you leave
-        out are as with this breaker.
+        others, and wait behind them. Without a limit these calls are like all others. With ``retry``, calls are sent
+        again, and ``retry_budget`` may reject them. Arguments that you leave out are as with this breaker.
         """
-        own_units, own_background = self._claims or (1, False)
+        own_units, own_background, own_retry = self._claims or (1, False, False)
         if units is None:
             units = own_units
         if background is None:
             background = own_background
+        if retry is None:
+            retry = own_retry
         if isinstance(units, bool) or not hasattr(units, "__index__"):
             raise TypeError(f"units has to be a whole number, and not {units!r}")
         units = index(units)
         if units < 1:
             raise ValueError(f"a call takes 1 unit or more, not {units}")
-        claims = min(units, 2**31 - 1), bool(background)
+        claims = min(units, 2**31 - 1), bool(background), bool(retry)
         claiming = self._claim(*claims)
         origin = self._origin or self
         claiming._claims, claiming._origin, claiming._declared = claims, origin, self._declared

@@ -67,6 +67,7 @@ class PolicyWords(TypedDict, total=False):
     queue: Count | None
     queue_timeout: Seconds | None
     rate: CallRate | None
+    retry_budget: Rate | None
     lost_calls: Word
 
 

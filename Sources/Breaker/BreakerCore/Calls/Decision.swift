@@ -122,6 +122,9 @@ public enum RejectionCause: String, Sendable, Hashable, CaseIterable {
 
   /// As many calls have begun in the last interval as `rate` permits, and the caller could not wait for so long.
   case rate
+
+  /// The call is a retry, and as many have been sent in the last seconds as `retry-budget` permits.
+  case retryBudget = "retry_budget"
 }
 
 extension Rejection {

@@ -126,6 +126,12 @@ public struct BreakerPolicy: Sendable, Hashable {
   /// failure.
   public var rate: CallRate?
 
+  /// Permits at most this share of retries, on the whole host, of the first attempts of the last 10 s, and in any case
+  /// ten in each second (`retry-budget`).
+  ///
+  /// A retry beyond it is not sent: the call ends with the outcome of the attempt before.
+  public var retryBudget: BreakerPolicy.Rate?
+
   /// How calls count that are under way when their process ends (`lost-calls`).
   ///
   /// They are noticed only with `maxConcurrent`.
@@ -164,6 +170,7 @@ public struct BreakerPolicy: Sendable, Hashable {
     queue: Int? = nil,
     queueTimeout: Duration? = nil,
     rate: CallRate? = nil,
+    retryBudget: BreakerPolicy.Rate? = nil,
     lostCalls: BreakerPolicy.LostCalls = .ignored
   ) {
     self.maxFailures = maxFailures
@@ -197,6 +204,7 @@ public struct BreakerPolicy: Sendable, Hashable {
     self.queue = queue
     self.queueTimeout = queueTimeout
     self.rate = rate
+    self.retryBudget = retryBudget
     self.lostCalls = lostCalls
   }
 }
@@ -220,6 +228,9 @@ extension BreakerPolicy {
 
   /// Whether the policy limits how many calls are under way or begin.
   package var boundsCalls: Bool { maxConcurrent != nil || rate != nil }
+
+  /// Whether the buckets of time in which calls succeed have to be marked.
+  package var marksSuccesses: Bool { window != nil || retryBudget != nil }
 
   /// The limit of calls that take room: `max-concurrent`, or else so much room that only a ramp or a rate bounds them.
   package var room: CallLimit { limit ?? CallLimit(Self.mostWaiting) }
@@ -292,6 +303,11 @@ extension BreakerPolicy {
     package func isReached(by part: Int64, of whole: Int64) -> Bool {
       part.multipliedSaturating(by: 1_000_000)
         >= partsPerMillion.multipliedSaturating(by: whole)
+    }
+
+    /// The largest part of `whole` that does not exceed this rate.
+    package func largestPart(of whole: Int64) -> Int64 {
+      partsPerMillion.multipliedSaturating(by: whole) / 1_000_000
     }
 
     /// The smallest part of `whole` that reaches this rate.

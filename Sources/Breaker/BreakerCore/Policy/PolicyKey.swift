@@ -36,6 +36,7 @@ public enum PolicyKey: String, Sendable, Hashable, CaseIterable {
   case queue
   case queueTimeout = "queue-timeout"
   case rate
+  case retryBudget = "retry-budget"
   case lostCalls = "lost-calls"
 }
 
@@ -78,7 +79,7 @@ extension PolicyKey {
     case .within, .window, .slowAfter, .lumping, .openFor, .openMax, .holdFor, .holdMax,
       .rampUp, .probeTimeout, .fleetSpread, .queueTimeout:
       .duration
-    case .failureRate, .slowRate, .jitter, .probeFailureRate: .rate
+    case .failureRate, .slowRate, .jitter, .probeFailureRate, .retryBudget: .rate
     case .openMultiplier: .factor
     case .fleetQuorum: .countOrRate
     case .rate: .callRate
@@ -101,7 +102,7 @@ extension PolicyKey {
     case .maxFailures, .failures, .within, .failureRate, .window, .last, .minCalls, .slowRate,
       .slowAfter, .lumping, .openMax, .rampUp, .probeCalls, .probeFailureRate, .fleetQuorum,
       .fleetSpread,
-      .maxConcurrent, .reserve, .queue, .queueTimeout, .rate:
+      .maxConcurrent, .reserve, .queue, .queueTimeout, .rate, .retryBudget:
       true
     case .reporters, .openFor, .openMultiplier, .jitter, .holdFor, .holdMax, .probes,
       .successesToClose, .probeTimeout, .fleetHold, .lostCalls:
@@ -145,6 +146,7 @@ extension BreakerPolicy {
     case .queue: queueTimeout == nil ? queue.map { String($0) } : String(placesToWait)
     case .queueTimeout: queueTimeout.map(DurationText.format)
     case .rate: rate.map(\.description)
+    case .retryBudget: retryBudget.map(\.description)
     case .lostCalls: lostCalls.rawValue
     }
   }
@@ -193,6 +195,7 @@ extension BreakerPolicy {
     case .queue: queue = try optional(CountText.parse)
     case .queueTimeout: queueTimeout = try optional(DurationText.parse)
     case .rate: rate = try optional { CallRate($0) }
+    case .retryBudget: retryBudget = try optional { Rate($0) }
     case .lostCalls: lostCalls = try value(LostCalls.init(rawValue:))
     }
   }

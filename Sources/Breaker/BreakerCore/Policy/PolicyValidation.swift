@@ -88,6 +88,7 @@ extension BreakerPolicy {
   private func validateRates() throws(PolicyError) {
     let rates: [(PolicyKey, BreakerPolicy.Rate?)] = [
       (.failureRate, failureRate), (.slowRate, slowRate), (.probeFailureRate, probeFailureRate),
+      (.retryBudget, retryBudget),
     ]
     for case (let key, let rate?) in rates where !(1...1_000_000).contains(rate.partsPerMillion) {
       throw PolicyError(

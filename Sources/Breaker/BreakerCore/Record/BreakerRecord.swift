@@ -156,6 +156,12 @@ public struct BreakerTotals: Sendable, Hashable {
   /// Calls that `rate` turned away; they are not among the `rejections`.
   public var overRate: Int64 = 0
 
+  /// Retries that were sent, as far as `retry-budget` counts them; how they ended is counted like that of any call.
+  public var retries: Int64 = 0
+
+  /// Retries that `retry-budget` did not let through; they are not among the `rejections`.
+  public var overBudget: Int64 = 0
+
   /// Calls that were under way when their process ended, as far as `max-concurrent` shows them.
   ///
   /// A process that exits by itself loses none. They are among the failures too, or else among the ignored calls: `lost-calls` decides that.
@@ -178,6 +184,8 @@ public struct BreakerTotals: Sendable, Hashable {
     left.held = left.held.addingSaturating(right.held)
     left.ramping = left.ramping.addingSaturating(right.ramping)
     left.overRate = left.overRate.addingSaturating(right.overRate)
+    left.retries = left.retries.addingSaturating(right.retries)
+    left.overBudget = left.overBudget.addingSaturating(right.overBudget)
     left.lostCalls = left.lostCalls.addingSaturating(right.lostCalls)
   }
 }

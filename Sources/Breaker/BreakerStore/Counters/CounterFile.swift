@@ -10,7 +10,7 @@ internal import Glibc
 
   static let kind = SharedFile.Kind(
     // "SBCOUNTS". The header takes as much space as the largest page that a processor may have.
-    suffix: "-counters", magic: 0x5342_434F_554E_5453, layout: 1, bytesOfHeader: 65_536)
+    suffix: "-counters", magic: 0x5342_434F_554E_5453, layout: 2, bytesOfHeader: 65_536)
 
   static var suffix: String { kind.suffix }
 
@@ -21,7 +21,9 @@ internal import Glibc
   /// first one.
   static let bytesOfCounters = 128
   static let bytesOfMarks = 128
-  static let bytesOfSegment = breakersOfSegment * (bytesOfCounters + bytesOfMarks)
+  static let bytesOfAttempts = AttemptTally.wordCount * 8
+  static let bytesOfSegment =
+    breakersOfSegment * (bytesOfCounters + bytesOfMarks + bytesOfAttempts)
 
   private let file: SharedFile
 

@@ -82,8 +82,13 @@ internal import Glibc
     }
   }
 
-  /// The counters of a breaker; nil if it cannot have any.
-  func counters(ofBreaker id: Int64) -> Counters? {
+  /// Finds the counters of a breaker.
+  ///
+  /// - Parameters:
+  ///   - id: The row of the breaker.
+  ///   - hasBudget: Whether its attempts are counted as well, under a budget for retries.
+  /// - Returns: The counters; nil if it cannot have any.
+  func counters(ofBreaker id: Int64, hasBudget: Bool = false) -> Counters? {
     guard id > 0, id < Self.limit else { return nil }
     let (segment, index) = Int(id).quotientAndRemainder(
       dividingBy: CounterFile.breakersOfSegment)
@@ -91,14 +96,18 @@ internal import Glibc
     defer { lock.unlock() }
     guard let start = unsafe address(ofSegment: segment) else { return nil }
     let words = unsafe start + index * CounterFile.bytesOfCounters
-    let marks =
-      unsafe start + CounterFile.breakersOfSegment * CounterFile.bytesOfCounters
-      + index * CounterFile.bytesOfMarks
+    let allMarks = unsafe start + CounterFile.breakersOfSegment * CounterFile.bytesOfCounters
+    let marks = unsafe allMarks + index * CounterFile.bytesOfMarks
+    let attempts =
+      unsafe allMarks + CounterFile.breakersOfSegment * CounterFile.bytesOfMarks
+      + index * CounterFile.bytesOfAttempts
     unsafe hot.keep(words, CounterFile.bytesOfCounters)
     unsafe hot.keep(marks, CounterFile.bytesOfMarks)
+    if hasBudget { unsafe hot.keep(attempts, CounterFile.bytesOfAttempts) }
     return unsafe Counters(
       at: words.assumingMemoryBound(to: UInt64.self),
-      marks: BucketMarks(marks.assumingMemoryBound(to: UInt64.self)))
+      marks: BucketMarks(marks.assumingMemoryBound(to: UInt64.self)),
+      attempts: AttemptTally(attempts.assumingMemoryBound(to: UInt64.self)))
   }
 }
 
@@ -185,7 +194,9 @@ extension CounterPage {
   }
 
   private func mappedCounters(of breaker: StoredBreaker) -> Counters? {
-    guard let counters = counters(ofBreaker: breaker.id),
+    guard
+      let counters = counters(
+        ofBreaker: breaker.id, hasBudget: breaker.policy.retryBudget != nil),
       counters.key.magnitude == breaker.countersKey.magnitude
     else { return nil }
     return counters
@@ -248,6 +259,7 @@ extension CounterPage {
     counters.key = 0
     breaker.takenIn = counters.read()
     counters.marks?.clear()
+    counters.attempts.clear()
     breaker.countersKey = .random(in: 1 ... .max)
     counters.key = breaker.countersKey
     breaker.record.window = .none

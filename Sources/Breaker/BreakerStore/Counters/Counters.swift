@@ -12,9 +12,15 @@ internal import CHost
   /// When the buckets of a time window began; nil in memory private to this process.
   package let marks: BucketMarks?
 
-  package init(at address: UnsafeMutablePointer<UInt64>, marks: BucketMarks? = nil) {
+  /// The attempts of the last seconds.
+  package let attempts: AttemptTally
+
+  package init(
+    at address: UnsafeMutablePointer<UInt64>, marks: BucketMarks?, attempts: AttemptTally
+  ) {
     unsafe self.address = address
     self.marks = marks
+    self.attempts = attempts
   }
 
   /// Begins the current bucket of a time window; call this before counting its first success.
@@ -24,6 +30,13 @@ internal import CHost
     unsafe marks?.begin(
       width: TimeWindow.width(ofLength: length), at: now, counting: pointer(SB_COUNTER_SUCCESSES))
       ?? 0
+  }
+
+  /// Begins the current second of the attempts; call this before counting its first success.
+  ///
+  /// - Returns: How much longer the second lasts.
+  package func beginSecond(at now: () -> Instant) -> Int64 {
+    unsafe attempts.beginSecond(at: now, counting: pointer(SB_COUNTER_SUCCESSES))
   }
 
   /// Ties the counters to one row, and shows whether they have been lost since; 0 for none.
@@ -36,7 +49,13 @@ internal import CHost
     unsafe address.advanced(by: word)
   }
 
-  package func add(_ counts: Counted) {
+  package func add(_ counts: Counted) { unsafe Self.add(counts, at: address) }
+
+  /// Adds to counters of which only the address is known.
+  package static func add(_ counts: Counted, at address: UnsafeMutablePointer<UInt64>) {
+    func add(_ count: Int64, to word: Int) {
+      if count != 0 { unsafe sb_add(address.advanced(by: word), UInt64(bitPattern: count)) }
+    }
     add(counts.successes, to: SB_COUNTER_SUCCESSES)
     add(counts.unjudged, to: SB_COUNTER_UNJUDGED)
     add(counts.ignored, to: SB_COUNTER_IGNORED)
@@ -47,14 +66,12 @@ internal import CHost
     add(counts.held, to: SB_COUNTER_HELD)
     add(counts.ramping, to: SB_COUNTER_RAMPING)
     add(counts.overRate, to: SB_COUNTER_OVER_RATE)
-  }
-
-  private func add(_ count: Int64, to word: Int) {
-    if count != 0 { unsafe sb_add(pointer(word), UInt64(bitPattern: count)) }
+    add(counts.retries, to: SB_COUNTER_RETRIES)
+    add(counts.overBudget, to: SB_COUNTER_OVER_BUDGET)
   }
 
   /// The successes that have been counted so far.
-  var successes: Int64 { unsafe Int64(bitPattern: sb_load(pointer(SB_COUNTER_SUCCESSES))) }
+  package var successes: Int64 { unsafe Int64(bitPattern: sb_load(pointer(SB_COUNTER_SUCCESSES))) }
 
   /// The counts so far.
   package func read() -> Counted { counted { unsafe sb_load(pointer($0)) } }
@@ -74,6 +91,8 @@ internal import CHost
     counted.held = Int64(bitPattern: value(SB_COUNTER_HELD))
     counted.ramping = Int64(bitPattern: value(SB_COUNTER_RAMPING))
     counted.overRate = Int64(bitPattern: value(SB_COUNTER_OVER_RATE))
+    counted.retries = Int64(bitPattern: value(SB_COUNTER_RETRIES))
+    counted.overBudget = Int64(bitPattern: value(SB_COUNTER_OVER_BUDGET))
     return counted
   }
 }
@@ -81,9 +100,16 @@ internal import CHost
 /// Counters in memory private to this process, for breakers that have none in the counter page.
 extension Counters {
   package static func allocate() -> Counters {
-    let words = UnsafeMutablePointer<UInt64>.allocate(capacity: SB_COUNTER_WORDS)
-    unsafe words.initialize(repeating: 0, count: SB_COUNTER_WORDS)
-    return unsafe Counters(at: words)
+    let count = Int(SB_COUNTER_WORDS) + AttemptTally.wordCount
+    let words = UnsafeMutablePointer<UInt64>.allocate(capacity: count)
+    unsafe words.initialize(repeating: 0, count: count)
+    return unsafe Counters(allocatedAt: words)
+  }
+
+  /// The counters whose memory was allocated at an address.
+  package init(allocatedAt address: UnsafeMutablePointer<UInt64>) {
+    unsafe self.init(
+      at: address, marks: nil, attempts: AttemptTally(address + Int(SB_COUNTER_WORDS)))
   }
 
   package func deallocate() { unsafe address.deallocate() }
@@ -113,6 +139,12 @@ package struct Counted: Sendable, Hashable {
   /// Calls that a rate turned away.
   package var overRate: Int64 = 0
 
+  /// Retries that were sent under a budget.
+  package var retries: Int64 = 0
+
+  /// Retries that a budget did not let through.
+  package var overBudget: Int64 = 0
+
   package init() {}
 
   package var isZero: Bool { self == Counted() }
@@ -130,10 +162,12 @@ package struct Counted: Sendable, Hashable {
     passed.held = held &- earlier.held
     passed.ramping = ramping &- earlier.ramping
     passed.overRate = overRate &- earlier.overRate
+    passed.retries = retries &- earlier.retries
+    passed.overBudget = overBudget &- earlier.overBudget
     let numbers = [
       passed.successes, passed.unjudged, passed.ignored, passed.rejections, passed.slow,
       passed.wouldReject, passed.busy, passed.held, passed.ramping,
-      passed.overRate,
+      passed.overRate, passed.retries, passed.overBudget,
     ]
     return numbers.allSatisfy { (0..<Self.limit).contains($0) } ? passed : nil
   }
@@ -152,6 +186,8 @@ package struct Counted: Sendable, Hashable {
     totals.held = held
     totals.ramping = ramping
     totals.overRate = overRate
+    totals.retries = retries
+    totals.overBudget = overBudget
     return totals
   }
 }
@@ -163,7 +199,7 @@ package struct Counted: Sendable, Hashable {
 /// Unchecked because all access is atomic.
 @safe package struct BucketMarks: @unchecked Sendable {
   /// More than a window has buckets, so a reader whose clock reading is old still finds the oldest.
-  private static let slots: Int64 = 16
+  static let slots: Int64 = 16
 
   private static let tagBits: UInt64 = 24
   private static let countBits = 64 - tagBits
@@ -228,7 +264,8 @@ package struct Counted: Sendable, Hashable {
     var younger: Int64 = 0
     for epoch in (oldest...newest).reversed() where left > 0 {
       let mark = unsafe sb_load(mark(of: epoch))
-      guard mark & ~Self.countMask == Self.tag(epoch, width) else { continue }
+      // A place that was never marked would seem to have the mark of a bucket whose tag is 0.
+      guard mark != 0, mark & ~Self.countMask == Self.tag(epoch, width) else { continue }
       // Only the low bits are known, and a mark made since `total` was read may be ahead of it.
       let since = ((total &- Int64(bitPattern: mark)) << Self.tagBits) >> Self.tagBits
       let successes = min(left, max(0, since - younger))

@@ -125,7 +125,7 @@ extension Blobs {
   }
 }
 
-/// All that a row keeps about holds, ramps and rates.
+/// All that a row keeps about holds, ramps, rates and retries.
 struct StoredHolds {
   var generationOfState: Int64
   var record = HoldRecord()
@@ -135,9 +135,13 @@ struct StoredHolds {
   var held: Int64 = 0
   var ramping: Int64 = 0
   var overRate: Int64 = 0
+  var retries: Int64 = 0
+  var overBudget: Int64 = 0
   var heldTakenIn: Int64 = 0
   var rampingTakenIn: Int64 = 0
   var overRateTakenIn: Int64 = 0
+  var retriesTakenIn: Int64 = 0
+  var overBudgetTakenIn: Int64 = 0
   var rampUntil: Instant?
   var rampHeadStart: Int64 = 0
 
@@ -151,8 +155,10 @@ struct StoredHolds {
     held = record.totals.held
     ramping = record.totals.ramping
     overRate = record.totals.overRate
+    (retries, overBudget) = (record.totals.retries, record.totals.overBudget)
     (heldTakenIn, rampingTakenIn) = (takenIn.held, takenIn.ramping)
     overRateTakenIn = takenIn.overRate
+    (retriesTakenIn, overBudgetTakenIn) = (takenIn.retries, takenIn.overBudget)
     (rampUntil, rampHeadStart) = (record.rampUntil, record.rampHeadStart)
   }
 
@@ -163,22 +169,25 @@ struct StoredHolds {
     record.totals.held = held
     record.totals.ramping = ramping
     record.totals.overRate = overRate
+    (record.totals.retries, record.totals.overBudget) = (retries, overBudget)
     (takenIn.held, takenIn.ramping) = (heldTakenIn, rampingTakenIn)
     takenIn.overRate = overRateTakenIn
+    (takenIn.retries, takenIn.overBudget) = (retriesTakenIn, overBudgetTakenIn)
     (record.rampUntil, record.rampHeadStart) = (rampUntil, rampHeadStart)
   }
 }
 
 /// All about holds: numbers, and then the texts of a hold if there is one.
 extension Blobs {
-  private static let numbersWithoutHold = 14
+  private static let numbersWithoutHold = 18
   private static let numbersOfHold = 13
 
   static func pack(_ stored: StoredHolds) -> [UInt8] {
     let numbers = [
       stored.generationOfState, stored.record.number, stored.record.least, stored.record.unnamed,
-      stored.holds, stored.held, stored.ramping, stored.overRate, stored.heldTakenIn,
-      stored.rampingTakenIn, stored.overRateTakenIn, stored.rampUntil?.nanoseconds ?? .min,
+      stored.holds, stored.held, stored.ramping, stored.overRate, stored.retries,
+      stored.overBudget, stored.heldTakenIn, stored.rampingTakenIn, stored.overRateTakenIn,
+      stored.retriesTakenIn, stored.overBudgetTakenIn, stored.rampUntil?.nanoseconds ?? .min,
       stored.rampHeadStart, stored.record.endedAtMilliseconds ?? .min,
     ]
     guard let hold = stored.record.hold else { return pack(numbers) }
@@ -202,19 +211,20 @@ extension Blobs {
     let numbers = unpack(bytes.prefix(all))
     let counts = 0..<Int64.max / 16
     guard numbers[..<3].allSatisfy({ (0...generation).contains($0) }),
-      numbers[3..<8].allSatisfy({ counts.contains($0) })
+      numbers[3..<10].allSatisfy({ counts.contains($0) })
     else { return stored }
     stored.generationOfState = numbers[0]
     stored.record.number = numbers[1]
     stored.record.least = numbers[2]
     stored.record.unnamed = numbers[3]
     (stored.holds, stored.held, stored.ramping) = (numbers[4], numbers[5], numbers[6])
-    stored.overRate = numbers[7]
-    (stored.heldTakenIn, stored.rampingTakenIn) = (numbers[8], numbers[9])
-    stored.overRateTakenIn = numbers[10]
-    stored.rampUntil = numbers[11] == .min ? nil : Instant(nanoseconds: numbers[11])
-    stored.rampHeadStart = max(0, min(numbers[12], 1))
-    stored.record.endedAtMilliseconds = numbers[13] == .min ? nil : numbers[13]
+    (stored.overRate, stored.retries, stored.overBudget) = (numbers[7], numbers[8], numbers[9])
+    (stored.heldTakenIn, stored.rampingTakenIn) = (numbers[10], numbers[11])
+    (stored.overRateTakenIn, stored.retriesTakenIn) = (numbers[12], numbers[13])
+    stored.overBudgetTakenIn = numbers[14]
+    stored.rampUntil = numbers[15] == .min ? nil : Instant(nanoseconds: numbers[15])
+    stored.rampHeadStart = max(0, min(numbers[16], 1))
+    stored.record.endedAtMilliseconds = numbers[17] == .min ? nil : numbers[17]
     if numbers.count > numbersWithoutHold {
       stored.record.hold = hold(Array(numbers[numbersWithoutHold...]), bytes.dropFirst(all))
     }

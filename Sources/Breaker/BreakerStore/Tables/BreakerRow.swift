@@ -258,8 +258,9 @@ extension ColumnVisitor {
     // A hold has a number. Field by field, because a comparison of whole records copies them.
     let numbers =
       record.holds.number | record.holds.least | record.holds.unnamed | record.totals.holds
-      | record.totals.held | record.totals.ramping | record.totals.overRate | takenIn.held
-      | takenIn.ramping | takenIn.overRate
+      | record.totals.held | record.totals.ramping | record.totals.overRate
+      | record.totals.retries | record.totals.overBudget | takenIn.held | takenIn.ramping
+      | takenIn.overRate | takenIn.retries | takenIn.overBudget
     let wasEverHeld = numbers != 0 || record.rampUntil != nil
     let packed = wasEverHeld ? Blobs.pack(StoredHolds(of: record, takenIn: takenIn)) : nil
     blob(

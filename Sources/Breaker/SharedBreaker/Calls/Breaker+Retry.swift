@@ -254,7 +254,9 @@ private struct CallCourse {
     var wait = wait(after: ending, outcome)
     while let time = wait {
       breaker.engine.options.timer.block(for: time)
-      do throws(BreakerError) { return try begin() } catch {
+      do throws(BreakerError) {
+        return try breaker.beginRetry(probeTimeout: probeTimeout)
+      } catch {
         guard let rejection = error.rejection else { throw error }
         wait = attempts.wait(after: rejection)
       }
@@ -272,7 +274,9 @@ private struct CallCourse {
     var wait = wait(after: ending, outcome)
     while let time = wait {
       try await breaker.engine.options.timer.sleep(for: time)
-      do { return try await beginInTurn() } catch let error as BreakerError {
+      do {
+        return try await breaker.beginInTurn(probeTimeout: probeTimeout, isRetry: true)
+      } catch let error as BreakerError {
         guard let rejection = error.rejection else { throw error }
         wait = attempts.wait(after: rejection)
       }

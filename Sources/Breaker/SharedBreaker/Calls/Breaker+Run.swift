@@ -256,22 +256,47 @@ extension Breaker {
   /// Asks for a permit, and suspends the task while it waits for its turn.
   ///
   /// - Throws: `CancellationError` too, if the task is cancelled while it waits.
-  nonisolated(nonsending) func beginInTurn(probeTimeout: Duration? = nil) async throws -> Ticket {
-    switch try await decisionInTurn(probeTimeout: probeTimeout) {
+  nonisolated(nonsending) func beginInTurn(
+    probeTimeout: Duration? = nil, isRetry: Bool = false
+  ) async throws -> Ticket {
+    switch try await decisionInTurn(probeTimeout: probeTimeout, isRetry: isRetry) {
     case .permitted(let ticket): return ticket
     case .rejected(let rejection):
       throw BreakerError.rejected(name: name, told(rejection))
     }
   }
 
+  /// Asks for the permit of a call that is sent again.
+  func beginRetry(probeTimeout: Duration? = nil) throws(BreakerError) -> Ticket {
+    switch try decision(probeTimeout: probeTimeout, isRetry: true) {
+    case .permitted(let ticket): return ticket
+    case .rejected(let rejection): throw .rejected(name: name, told(rejection))
+    }
+  }
+
+  /// Decides on a call that may be a retry, and waits for the store and for its turn if it has to.
+  func decision(
+    probeTimeout: Duration?, isRetry: Bool
+  ) throws(BreakerError) -> Decision<Ticket> {
+    if isRetry, let refusal = engine.retryRefusal(of: cell) { return .rejected(refusal) }
+    return kept(try decision(probeTimeout: probeTimeout), isRetry: isRetry)
+  }
+
   /// Decides on a call, and waits for the store and for its turn if it has to.
-  func decision(probeTimeout: Duration?) throws(BreakerError) -> Decision<Ticket> {
+  private func decision(probeTimeout: Duration?) throws(BreakerError) -> Decision<Ticket> {
     if let ticket = ticketFromMemory() { return .permitted(ticket) }
     return try engine.admit(request(probeTimeout: probeTimeout), to: cell).map(timed)
   }
 
-  /// Decides on a call, and suspends the task while it waits for its turn.
+  /// Decides on a call that may be a retry, and suspends the task while it waits for its turn.
   nonisolated(nonsending) func decisionInTurn(
+    probeTimeout: Duration?, isRetry: Bool
+  ) async throws -> Decision<Ticket> {
+    if isRetry, let refusal = engine.retryRefusal(of: cell) { return .rejected(refusal) }
+    return kept(try await decisionInTurn(probeTimeout: probeTimeout), isRetry: isRetry)
+  }
+
+  private nonisolated(nonsending) func decisionInTurn(
     probeTimeout: Duration?
   ) async throws -> Decision<Ticket> {
     if let rejection = engine.rejectFromMemory(cell) { return .rejected(rejection) }
@@ -321,9 +346,11 @@ extension Breaker {
 
   /// Counts the success of a call that changes nothing else; false if it has to be reported.
   func counts(_ ticket: Ticket) -> Bool {
-    engine.isCurrent
-      && engine.countSuccess(
-        of: cell, since: ticket.start?.nanoseconds ?? 0, under: ticket.word)
+    guard engine.isCurrent,
+      engine.countSuccess(of: cell, since: ticket.start?.nanoseconds ?? 0, under: ticket.word)
+    else { return false }
+    engine.noteMarked(ticket, on: cell)
+    return true
   }
 
   func report(_ outcome: CallOutcome, of ticket: Ticket, elapsed: Duration?) -> Engine.Report {

@@ -22,22 +22,26 @@ extension Breaker {
   ///
   /// - Parameters:
   ///   - mayWait: Whether the call may wait for a file, another process, or its turn.
+  ///   - isRetry: Whether the call is sent again.
   ///   - outers: The calls that surround this one.
   ///   - asleep: Runs a body in which the thread sleeps until its turn.
   /// - Returns: The decision; nil if the call must not wait and the decision takes reading or writing
   ///   the store, or a turn in the queue.
-  /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
+  /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:isRetry:)`` does.
   package func enter(
-    mayWait: Bool, insideOf outers: OuterCalls = OuterCalls(),
+    mayWait: Bool, isRetry: Bool = false, insideOf outers: OuterCalls = OuterCalls(),
     asleep: (@Sendable (() -> Void) -> Void)? = nil
   ) throws(BreakerError) -> Decision<Ticket>? {
-    if let ticket = engine.takeRoom(on: cell, claim, outers: outers) { return .permitted(ticket) }
+    if isRetry, let refusal = engine.retryRefusal(of: cell) { return .rejected(told(refusal)) }
+    if !isRetry, let ticket = engine.takeRoom(on: cell, claim, outers: outers) {
+      return .permitted(ticket)
+    }
     var request = request(probeTimeout: nil)
     request.outers = outers
     request.asleep = asleep
     let decision =
       try mayWait ? engine.admit(request, to: cell) : engine.admitAtOnce(request, to: cell)
-    return decision.map { told($0) }
+    return decision.map { told(kept($0, isRetry: isRetry)) }
   }
 
   /// The answer to a call that must be under no limit.
@@ -50,14 +54,18 @@ extension Breaker {
 
   /// Asks for the right to make one call if it is under no limit.
   ///
-  /// - Parameter mayWait: Whether the call may wait for a file or another process.
+  /// - Parameters:
+  ///   - mayWait: Whether the call may wait for a file or another process.
+  ///   - isRetry: Whether the call is sent again.
   /// - Returns: The answer; nil if the call must not wait and the answer takes reading or writing the
   ///   store.
-  /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
-  package func enterUnlimited(mayWait: Bool) throws(BreakerError) -> UnlimitedEntry? {
+  /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:isRetry:)`` does.
+  package func enterUnlimited(
+    mayWait: Bool, isRetry: Bool = false
+  ) throws(BreakerError) -> UnlimitedEntry? {
     if engine.isLimited(cell) { return .limited }
     switch try engine.begin(request(probeTimeout: nil), on: cell, mayWait: mayWait) {
-    case .decided(let decision)?: return .decided(told(decision))
+    case .decided(let decision)?: return .decided(told(kept(decision, isRetry: isRetry)))
     case .looksForRoom(let ticket, _)?:
       // This process did not know the breaker before, or the call has to wait for the end of a hold.
       if let ticket { engine.giveUp(ticket, of: cell) }

@@ -37,13 +37,17 @@ package final class CallTurn: @unchecked Sendable {
   private var state = State.asking
   private var signal: Int32
   private let isShared: Bool
+  private let isRetry: Bool
 
   /// A turn for a search, on a descriptor of the caller's if there is one; nil if the system has no descriptor left.
-  fileprivate init?(_ breaker: Breaker, _ search: consuming RoomSearch, on shared: Int32?) {
+  fileprivate init?(
+    _ breaker: Breaker, _ search: consuming RoomSearch, isRetry: Bool, on shared: Int32?
+  ) {
     let isPatient = search.isPatient
     self.breaker = breaker
     self.search = search
     isShared = shared != nil
+    self.isRetry = isRetry
     // A search that is not patient never waits.
     signal = isPatient ? shared ?? sb_flag() : -1
     if isPatient, signal < 0 { return nil }
@@ -67,7 +71,7 @@ package final class CallTurn: @unchecked Sendable {
   /// - Parameter mayWait: Whether the caller may wait for a file or another process; it never waits for
   ///   its turn.
   /// - Returns: The answer to the caller.
-  /// - Throws: `BreakerError.store` as ``Breaker/acquire(probeTimeout:)`` does; the turn is over then, unless a wait
+  /// - Throws: `BreakerError.store` as ``Breaker/acquire(probeTimeout:isRetry:)`` does; the turn is over then, unless a wait
   ///   for the store was ended early.
   package func take(mayWait: Bool) throws(BreakerError) -> Answer {
     while true {
@@ -99,7 +103,7 @@ package final class CallTurn: @unchecked Sendable {
         switch step {
         case .decided(let decision):
           become(.over)
-          return .decided(breaker.told(decision))
+          return .decided(breaker.told(breaker.kept(decision, isRetry: isRetry)))
         case .asksAgain: become(.asking)
         case .hasToWait: return .hasToWait
         }
@@ -180,33 +184,39 @@ extension Breaker {
   ///
   /// - Parameters:
   ///   - mayWait: Whether the call may wait for a file or another process.
+  ///   - isRetry: Whether the call is sent again.
   ///   - outers: The calls that surround this one.
   ///   - descriptor: An `eventfd` of the caller's that many turns share; nil for one of the turn's own.
   ///   - waited: How long the call has waited for room before, in nanoseconds.
   /// - Returns: The answer; nil if the call must not wait and the answer takes reading or writing the
   ///   store.
-  /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:)`` does.
+  /// - Throws: `BreakerError.store` as ``acquire(probeTimeout:isRetry:)`` does.
   package func beginTurn(
-    mayWait: Bool, insideOf outers: OuterCalls = OuterCalls(), on descriptor: Int32? = nil,
-    waited: Int64 = 0
+    mayWait: Bool, isRetry: Bool = false, insideOf outers: OuterCalls = OuterCalls(),
+    on descriptor: Int32? = nil, waited: Int64 = 0
   ) throws(BreakerError) -> TurnBeginning? {
+    if isRetry, let refusal = engine.retryRefusal(of: cell) {
+      return .decided(.rejected(told(refusal)))
+    }
     var request = request(probeTimeout: nil)
     request.outers = outers
     request.waited = waited
     if let ticket = engine.takeRoom(on: cell, claim, outers: outers) {
-      return .decided(.permitted(ticket))
+      return .decided(told(kept(.permitted(ticket), isRetry: isRetry)))
     }
     let search: RoomSearch
     switch try engine.begin(request, on: cell, mayWait: mayWait) {
-    case .decided(let decision)?: return .decided(told(decision))
+    case .decided(let decision)?: return .decided(told(kept(decision, isRetry: isRetry)))
     case .looksForRoom(let ticket, let limit)?:
       if let ticket = ticket.flatMap({ engine.begun($0, under: limit, request, of: cell) }) {
-        return .decided(told(.permitted(ticket)))
+        return .decided(told(kept(.permitted(ticket), isRetry: isRetry)))
       }
       search = RoomSearch(engine, for: request, ticket, of: cell, under: limit)
     case nil: return nil
     }
-    guard let turn = CallTurn(self, search, on: descriptor) else { return .noDescriptor }
+    guard let turn = CallTurn(self, search, isRetry: isRetry, on: descriptor) else {
+      return .noDescriptor
+    }
     switch try turn.take(mayWait: mayWait) {
     case .decided(let decision): return .decided(decision)
     case .waits: return .waits(turn)

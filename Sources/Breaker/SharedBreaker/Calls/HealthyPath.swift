@@ -121,14 +121,15 @@ extension Engine {
     return (cell.spread(remaining, at: now, after: count), isHeld)
   }
 
-  /// Marks the current bucket, so that successes can be counted in it.
+  /// Marks the current bucket and second, so that successes can be counted in them.
   func beginBucket(of cell: Cell) {
     let coarse = coarseNanoseconds
     // Rule of order 3: the user's clock is read before the lock is taken.
     let usersNow = isSystemClock ? nil : clock.instant
     look { state in
-      guard let window = state.knowledge.window(of: cell) else { return }
-      cell.beginBucket(of: window.length, marks: window.marks, at: coarse) {
+      guard let policy = state.knowledge[cell].agreed?.policy else { return }
+      let counters = state.knowledge.countersInUse(of: cell)
+      cell.beginBuckets(for: policy, in: counters, at: coarse) {
         usersNow ?? Instant(nanoseconds: sb_boot_nanoseconds())
       }
     }

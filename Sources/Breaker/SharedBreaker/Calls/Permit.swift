@@ -135,14 +135,20 @@ public enum PermitDecision: ~Copyable, Sendable {
 extension Breaker {
   /// Asks for the right to make one call, and throws if the breaker rejects it.
   ///
-  /// - Parameter probeTimeout: How long the call may take as a probe; it counts where it is longer
-  ///   than the policy's `probe-timeout`.
+  /// - Parameters:
+  ///   - probeTimeout: How long the call may take as a probe; it counts where it is longer than the policy's
+  ///     `probe-timeout`.
+  ///   - isRetry: Whether the call is sent again; then `retry-budget` may reject it.
   /// - Returns: The permit, which belongs to this process: if the process ends, a probe's slot is
   ///   free again.
   /// - Throws: `BreakerError.rejected` if the breaker rejects the call, and `BreakerError.store` if
   ///   the store cannot be used and ``StoreFailureAction/throw`` is set.
-  public func acquire(probeTimeout: Duration? = nil) throws(BreakerError) -> Permit {
-    Permit(self, try begin(probeTimeout: probeTimeout))
+  public func acquire(
+    probeTimeout: Duration? = nil, isRetry: Bool = false
+  ) throws(BreakerError) -> Permit {
+    let ticket =
+      try isRetry ? beginRetry(probeTimeout: probeTimeout) : begin(probeTimeout: probeTimeout)
+    return Permit(self, ticket)
   }
 
   /// Asks for the right to make one call, and suspends the task until its turn under `max-concurrent`.
@@ -153,17 +159,19 @@ extension Breaker {
   ///
   /// In asynchronous code, this is the one that Swift chooses. A cancellation ends the wait at once.
   ///
-  /// - Parameter probeTimeout: How long the call may take as a probe; it counts where it is longer
-  ///   than the policy's `probe-timeout`.
+  /// - Parameters:
+  ///   - probeTimeout: How long the call may take as a probe; it counts where it is longer than the policy's
+  ///     `probe-timeout`.
+  ///   - isRetry: Whether the call is sent again; then `retry-budget` may reject it.
   /// - Returns: The permit, which belongs to this process: if the process ends, a probe's slot is
   ///   free again.
   /// - Throws: `BreakerError.rejected` if the breaker rejects the call, `BreakerError.store` if the
   ///   store cannot be used and ``StoreFailureAction/throw`` is set, and `CancellationError` if the
   ///   task is cancelled while it waits for its turn.
   public nonisolated(nonsending) func acquire(
-    probeTimeout: Duration? = nil
+    probeTimeout: Duration? = nil, isRetry: Bool = false
   ) async throws -> Permit {
-    Permit(self, try await beginInTurn(probeTimeout: probeTimeout))
+    Permit(self, try await beginInTurn(probeTimeout: probeTimeout, isRetry: isRetry))
   }
 
   /// Asks for the right to make one call, and returns a rejection instead of throwing it.
@@ -175,25 +183,29 @@ extension Breaker {
   /// }
   /// ```
   ///
-  /// - Parameter probeTimeout: How long the call may take as a probe; it counts where it is longer
-  ///   than the policy's `probe-timeout`.
+  /// - Parameters:
+  ///   - probeTimeout: How long the call may take as a probe; it counts where it is longer than the policy's
+  ///     `probe-timeout`.
+  ///   - isRetry: Whether the call is sent again; then `retry-budget` may reject it.
   /// - Returns: The permit, or the rejection.
   /// - Throws: `BreakerError.store` if the store cannot be used and ``StoreFailureAction/throw`` is
   ///   set; nothing otherwise.
   public func decide(
-    probeTimeout: Duration? = nil
+    probeTimeout: Duration? = nil, isRetry: Bool = false
   ) throws(BreakerError) -> PermitDecision {
+    // First, so that nothing has to be kept for later.
+    if isRetry { return try decideWithCare(probeTimeout, isRetry: true) }
     if let rejection = engine.rejectFromMemory(cell) { return .rejected(told(rejection)) }
-    return try decideWithCare(probeTimeout)
+    return try decideWithCare(probeTimeout, isRetry: false)
   }
 
   /// Decides on a call that is not rejected from memory.
   ///
   /// It is a function of its own, so that the code of rejected calls stays short.
   @inline(never) private func decideWithCare(
-    _ probeTimeout: Duration?
+    _ probeTimeout: Duration?, isRetry: Bool
   ) throws(BreakerError) -> PermitDecision {
-    switch try decision(probeTimeout: probeTimeout) {
+    switch try decision(probeTimeout: probeTimeout, isRetry: isRetry) {
     case .permitted(let ticket): return .permitted(Permit(self, ticket))
     case .rejected(let rejection): return .rejected(told(rejection))
     }
@@ -204,15 +216,17 @@ extension Breaker {
   ///
   /// In asynchronous code, this is the one that Swift chooses. A cancellation ends the wait at once.
   ///
-  /// - Parameter probeTimeout: How long the call may take as a probe; it counts where it is longer
-  ///   than the policy's `probe-timeout`.
+  /// - Parameters:
+  ///   - probeTimeout: How long the call may take as a probe; it counts where it is longer than the policy's
+  ///     `probe-timeout`.
+  ///   - isRetry: Whether the call is sent again; then `retry-budget` may reject it.
   /// - Returns: The permit, or the rejection.
   /// - Throws: `BreakerError.store` if the store cannot be used and ``StoreFailureAction/throw`` is
   ///   set, and `CancellationError` if the task is cancelled while it waits for its turn.
   public nonisolated(nonsending) func decide(
-    probeTimeout: Duration? = nil
+    probeTimeout: Duration? = nil, isRetry: Bool = false
   ) async throws -> PermitDecision {
-    switch try await decisionInTurn(probeTimeout: probeTimeout) {
+    switch try await decisionInTurn(probeTimeout: probeTimeout, isRetry: isRetry) {
     case .permitted(let ticket): return .permitted(Permit(self, ticket))
     case .rejected(let rejection): return .rejected(told(rejection))
     }

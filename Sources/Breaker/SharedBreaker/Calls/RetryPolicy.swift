@@ -16,7 +16,8 @@ internal import BreakerCore
 /// - for a caller that has been cancelled,
 /// - after a failure that is permanent or names its own open time,
 /// - after an error that `retryIf` does not accept,
-/// - after an error that names a longer wait than the longest one.
+/// - after an error that names a longer wait than the longest one,
+/// - once `retry-budget` of the breaker is used up, which is asked after the wait.
 ///
 /// A call that was told to wait, such as by HTTP 429, is worth another attempt once the resource may be
 /// asked again. While other callers go first then, it waits on, for no longer than the longest wait in all.
@@ -176,7 +177,7 @@ extension RetryPolicy {
   /// ```swift
   /// var attempts = RetryPolicy.Attempts(.fixed(attempts: 3, delay: .seconds(1)))
   /// while true {
-  ///   let permit = try payments.acquire()
+  ///   let permit = try payments.acquire(isRetry: attempts.ended > 0)
   ///   let outcome = send(order)
   ///   permit.report(outcome)
   ///   let wait = attempts.wait(after: outcome, unless: payments.snapshot().rejection)

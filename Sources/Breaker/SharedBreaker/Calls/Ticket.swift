@@ -43,6 +43,7 @@ package struct Ticket: Sendable, Hashable, BitwiseCopyable {
   private static let isLocal: UInt64 = 16
   private static let isUnrecorded: UInt64 = 32
   private static let isInside: UInt64 = 64
+  private static let isRetry: UInt64 = 128
 
   private func has(_ flag: UInt64) -> Bool { flags & flag != 0 }
 
@@ -124,6 +125,12 @@ extension Ticket {
   var outer: HeldSlot? {
     get { has(Self.isInside) ? HeldSlot(bits: room) : nil }
     set { (room, flags) = (newValue?.bits ?? 0, flags | Self.isInside) }
+  }
+
+  /// Whether the call was sent again under a budget for retries.
+  var isRetry: Bool {
+    get { has(Self.isRetry) }
+    set { set(Self.isRetry, newValue) }
   }
 
   /// Whether the call has taken room itself.

@@ -25,8 +25,11 @@ public import Synchronization
   /// From how many nanoseconds on a call is slow.
   private let slowAfter = Atomic<Int64>(.max)
 
-  /// Until when, on the coarse clock, the current bucket is known to be marked.
+  /// Until when, on the coarse clock, the current bucket and second are known to be marked.
   private let markedUntil = Atomic<Int64>(0)
+
+  /// Whether the policy has a budget for retries; true until it was read.
+  private let budgetsRetries = Atomic<Bool>(true)
 
   let name: String
 
@@ -61,7 +64,7 @@ public import Synchronization
   deinit {
     unsafe memory.deinitialize(count: 1)
     unsafe memory.deallocate()
-    unsafe own.load(ordering: .acquiring).map { unsafe Counters(at: $0).deallocate() }
+    ownCounters?.deallocate()
   }
 }
 
@@ -77,7 +80,9 @@ struct CellMemory {
   /// Whether the cell is listed among those with a limit.
   var isListed = false
   var agreed: AgreedPolicy?
-  var marks: BucketMarks?
+
+  /// Where all processes count; nil without such a place.
+  var counters: Counters?
 
   /// Every limit that calls of this process have been under, because calls end where they began.
   var limits: [CellLimit] = []
@@ -101,7 +106,7 @@ struct CellMemory {
     revision = read.breaker.revision
     row = read.exists ? read.breaker.id : nil
     agreed = read.breaker.agreed
-    marks = read.counters?.marks
+    counters = read.counters
   }
 
   /// Whether the declaration has yet to be written.
@@ -117,10 +122,8 @@ extension Knowledge {
 }
 
 extension Knowledge {
-  /// The window of calls, to mark a bucket; nil if the policy in force has none.
-  func window(of cell: Cell) -> (length: Duration, marks: BucketMarks?)? {
-    self[cell].agreed?.policy.window.map { (length: $0, marks: self[cell].marks) }
-  }
+  /// Where the calls of a cell are counted.
+  func countersInUse(of cell: Cell) -> Counters { cell.countersInUse(shared: self[cell].counters) }
 }
 
 /// The part that healthy calls read.
@@ -158,11 +161,14 @@ extension Cell {
     return rejection.spread(by: .init(partsPerMillion: jitter), draw: Jitter.drawn())
   }
 
+  /// Whether the policy has a budget for retries; true until it was read.
+  var mayHaveRetryBudget: Bool { budgetsRetries.load(ordering: .relaxed) }
+
   func isSlow(_ nanoseconds: Int64) -> Bool {
     nanoseconds >= slowAfter.load(ordering: .relaxed)
   }
 
-  /// Whether the current bucket is marked, as far as the coarse clock can tell.
+  /// Whether the current bucket and second are marked, as far as the coarse clock can tell.
   func isMarked(at coarse: Int64) -> Bool { coarse < markedUntil.load(ordering: .relaxed) }
 
   /// Shows healthy calls what was read; the word comes last (rule of order 6).
@@ -171,6 +177,7 @@ extension Cell {
     jitter.store(known.policy.jitter.partsPerMillion, ordering: .relaxed)
     slowAfter.store(known.policy.slowAfter?.inNanoseconds ?? .max, ordering: .relaxed)
     markedUntil.store(0, ordering: .relaxed)
+    budgetsRetries.store(known.policy.retryBudget != nil, ordering: .relaxed)
     unsafe counters.store(known.counters?.address ?? ownAddress, ordering: .releasing)
     // Without a limit no call asks for a ramp.
     if known.limit != nil {
@@ -184,19 +191,20 @@ extension Cell {
   /// Makes every call look the breaker up.
   func hide() { bits.store(CellWord.unknown.bits, ordering: .releasing) }
 
-  /// Marks the current bucket of a window, so that successes can be counted in it.
+  /// Marks the current bucket of a window, and the current second under a budget for retries, so that successes can be
+  /// counted in them.
   ///
   /// - Parameters:
-  ///   - window: The window of the policy in force.
-  ///   - marks: Where the marks of the shared counters are.
+  ///   - policy: The policy in force.
+  ///   - counters: Where the calls are counted.
   ///   - coarse: The time on the coarse clock.
-  ///   - now: The time on the boot clock, which is only read if the mark has to be written.
-  func beginBucket(
-    of window: Duration, marks: BucketMarks?, at coarse: Int64, _ now: () -> Instant
+  ///   - now: The time on the boot clock, which is only read if a mark has to be written.
+  func beginBuckets(
+    for policy: BreakerPolicy, in counters: Counters, at coarse: Int64, _ now: () -> Instant
   ) {
-    guard let address = unsafe counters.load(ordering: .acquiring) else { return }
-    let left = unsafe Counters(at: address, marks: marks).beginBucket(
-      ofWindow: window.inNanoseconds, at: now)
+    let bucket = policy.window.map { counters.beginBucket(ofWindow: $0.inNanoseconds, at: now) }
+    let second = policy.retryBudget.map { _ in counters.beginSecond(at: now) }
+    let left = min(bucket ?? .max, second ?? .max)
     // The coarse clock cannot be used for a bucket that is hardly longer than its steps. It also
     // stands still while the host sleeps, so it is not trusted for long.
     let isLong = left > Self.coarseStep
@@ -317,7 +325,7 @@ extension Cell {
   /// Counts in the counter page, or else among the counts that this process has yet to write.
   func count(_ counted: Counted) {
     if let address = unsafe counters.load(ordering: .acquiring) {
-      unsafe Counters(at: address).add(counted)
+      unsafe Counters.add(counted, at: address)
     }
   }
 }
@@ -332,7 +340,7 @@ extension Cell {
 
   /// Counts again what could not be written.
   func keep(_ pending: Counted) {
-    if !pending.isZero { unsafe Counters(at: ownAddress).add(pending) }
+    if !pending.isZero { unsafe Counters.add(pending, at: ownAddress) }
   }
 
   /// Whether there are such counts, or calls that may be adding some.
@@ -343,7 +351,14 @@ extension Cell {
   }
 
   private var ownCounters: Counters? {
-    unsafe own.load(ordering: .acquiring).map { unsafe Counters(at: $0) }
+    unsafe own.load(ordering: .acquiring).map { unsafe Counters(allocatedAt: $0) }
+  }
+
+  /// Where calls are counted: in the shared counters, if these are in use, or in this process's own.
+  fileprivate func countersInUse(shared: Counters?) -> Counters {
+    let address = unsafe counters.load(ordering: .acquiring)
+    if let shared, unsafe shared.address == address { return shared }
+    return unsafe Counters(allocatedAt: ownAddress)
   }
 
   private var ownAddress: UnsafeMutablePointer<UInt64> {
@@ -376,7 +391,7 @@ extension Cell {
   /// Calls have to be timed.
   @inlinable static var measures: UInt64 { 4 }
 
-  /// Successes are counted in buckets of time, each of which has to be marked when it begins.
+  /// Successes are counted in buckets of time or in seconds, each of which has to be marked when it begins.
   @inlinable static var marks: UInt64 { 8 }
 
   /// Calls are rejected until a known instant.

@@ -346,6 +346,8 @@ extension Counted {
   static var oneBusy: Counted { one(\.busy) }
   static var oneRamping: Counted { one(\.ramping) }
   static var oneOverRate: Counted { one(\.overRate) }
+  static var oneRetry: Counted { one(\.retries) }
+  static var oneOverBudget: Counted { one(\.overBudget) }
 
   private static func one(_ count: WritableKeyPath<Counted, Int64>) -> Counted {
     var counted = Counted()

@@ -39,7 +39,9 @@ extension Engine {
   func snapshot(
     of breaker: StoredBreaker, at now: Moment, _ slots: [Int64: SlotState]
   ) -> BreakerSnapshot {
-    BreakerSnapshot(of: breaker, at: now, slots: slots[breaker.id], isGone: storage.isGone)
+    BreakerSnapshot(
+      of: breaker, at: now, slots: slots[breaker.id], attempts: recentAttempts(of: breaker),
+      isGone: storage.isGone)
   }
 
   /// Permits a call from memory, and takes its room, if that takes nothing more than a free slot.
@@ -244,7 +246,7 @@ extension Engine {
   /// Gives up the lease of a call that is not made, if it has one.
   func giveUp(_ ticket: Ticket, of cell: Cell) {
     guard ticket.kind == .probe else { return }
-    _ = accept(.init(outcome: .ignored, ticket: ticket), of: cell)
+    _ = accept(.init(outcome: .ignored, ticket: ticket, isOfCall: false), of: cell)
   }
 
   /// Sends away all callers that wait for room, because the store is being closed for good.

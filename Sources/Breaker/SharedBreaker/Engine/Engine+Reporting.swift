@@ -9,6 +9,9 @@ extension Engine {
     var ticket: Ticket
     var elapsed: Duration?
 
+    /// Whether a call was made; if not, its permission is only given back.
+    var isOfCall = true
+
     /// Whether this process's own breaker takes the outcome while the store cannot.
     var isKeptAlone = true
   }
@@ -54,12 +57,19 @@ extension Engine {
     // The parent of a fork reports its own calls, and a process that has ended reports nothing.
     guard report.ticket.isOwn, options.processes.ending() == nil else { return .refused }
     switch report.ticket.source {
-    case .none: return .outdated
+    case .none:
+      noteEnd(report, on: cell)
+      return .outdated
     case .local:
       if !isAvailable || isAlone(cell) { return acceptAlone(report, of: cell) }
-      guard case .hold(let wish) = report.outcome else { return .outdated }
+      guard case .hold(let wish) = report.outcome else {
+        noteEnd(report, on: cell)
+        return .outdated
+      }
+      guard mayWait else { return nil }
+      noteEnd(report, on: cell)
       // A time that a resource has named counts, even from a call that is no longer judged.
-      return mayWait ? tell(wish, of: cell) : nil
+      return tell(wish, of: cell)
     case .store: break
     }
     return waiting { () -> ReportVerdict? in
@@ -105,6 +115,7 @@ extension Engine {
         report.outcome, for: ticket.grant(on: draft.breaker), elapsed: report.elapsed,
         by: reporter)
     }
+    if done != nil { noteEnd(report, on: cell) }
     return done?.answer ?? Self.missed(ticket)
   }
 
@@ -132,14 +143,18 @@ extension Engine {
         !cell.isSlow(elapsed.inNanoseconds)
       else { return false }
       countNow(cell, word)
+      noteMarked(report.ticket, on: cell)
       return true
     case .success:
-      return countSuccess(of: cell, since: 0, under: word)
+      guard countSuccess(of: cell, since: 0, under: word) else { return false }
+      noteMarked(report.ticket, on: cell)
+      return true
     case .ignored:
       guard word.has(CellWord.permits | CellWord.permitsWithinLimit), cell.word == word else {
         return false
       }
       cell.count(Counted(of: .ignored, isJudged: true, isSlow: false))
+      noteEnd(report, on: cell)
       return true
     case .failure, .hold:
       return false
@@ -158,7 +173,12 @@ extension Engine {
       isWindowElsewhere: known.counters != nil)
     guard isOnlyCounted else { return nil }
     let isJudged = record.isJudged(grant, at: now) && record.state == .closed
-    if isJudged, report.outcome == .success, known.policy.window != nil { beginBucket(of: cell) }
+    if report.outcome == .success, isJudged, known.counters != nil {
+      if known.policy.marksSuccesses { beginBucket(of: cell) }
+      noteMarked(report.ticket, on: cell)
+    } else {
+      noteEnd(report, on: cell)
+    }
     cell.count(
       Counted(of: report.outcome, isJudged: isJudged, isSlow: known.policy.isSlow(report.elapsed)))
     return grant.generation >= record.generationOfState ? .counted : .outdated
@@ -175,6 +195,8 @@ extension Engine {
       let now = clock.moment
       // It is written later, and its time has begun.
       update { $0.unwrittenProbes.note(report.endingHold(countedFrom: now), of: cell) }
+    } else {
+      noteEnd(report, on: cell)
     }
     // Without the store, the callers of this breaker ask no other one.
     guard report.isKeptAlone else { return .outdated }

@@ -263,12 +263,12 @@ final class Known: Sendable {
     let hasWindow = !CallWindow.none.fits(policy)
     let countsOnly =
       permits && breaker.record.streakStartedAt == nil && breaker.record.holds.unnamed == 0
-      && (!hasWindow || counters != nil)
+      && (!hasWindow && policy.retryBudget == nil || counters != nil)
     let permission = limit == nil ? CellWord.permits : CellWord.permitsWithinLimit
     let flags =
       (permits ? permission : 0) | (countsOnly ? CellWord.countsOnly : 0)
       | (policy.slowAfter != nil ? CellWord.measures : 0)
-      | (policy.window != nil ? CellWord.marks : 0)
+      | (policy.marksSuccesses ? CellWord.marks : 0)
     return CellWord(flags: flags, of: breaker)
   }
 

@@ -100,15 +100,19 @@ extension BreakerJob {
   ) -> Bool {
     let ticket: Ticket
     do {
-      ticket = try breaker.begin(probeTimeout: longestAttempt)
+      ticket =
+        try last == nil
+        ? breaker.begin(probeTimeout: longestAttempt)
+        : breaker.beginRetry(probeTimeout: longestAttempt)
     } catch {
       var attempts = attempts
       if let last, let wait = error.rejection.flatMap({ attempts.wait(after: $0) }) {
         waitAndTryAgain(wait, after: last, attempts)
         return false
       }
-      if last != nil, error.rejection?.cause == .held {
-        // It has not tripped: its time for the end of the hold is over.
+      if last != nil, let cause = error.rejection?.cause, cause == .held || cause == .retryBudget {
+        // It has not tripped: its time for the end of the hold is over, or the budget for retries is used up.
+        if cause == .retryBudget { note("the work is not tried again: \(error)") }
         let (isOn, before) = course.withLock { ($0.move(run, to: .idle), $0.lastError) }
         if isOn { giveUp(before) }
         return false

@@ -62,6 +62,8 @@ extension PolicyKey {
     case .queueTimeout:
       "let a caller wait for at most D: for room, the end of a hold, in a ramp, or under a rate"
     case .rate: "permit at most N calls to begin in any time of D on the host, such as 500/1m"
+    case .retryBudget:
+      "send at most this share of the first attempts of 10 s again, and 10 a second in any case"
     case .lostCalls: "what calls are whose process ended: failure or ignored (ignored)"
     @unknown default: "a word that this cbctl does not know"
     }

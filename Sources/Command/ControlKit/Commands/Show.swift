@@ -215,6 +215,7 @@ extension BreakerDetails {
       (totals.rejections, "rejected"), (totals.slow, "slow"),
       (totals.busy, "busy"), (totals.holds, "asked to wait"), (totals.held, "held"),
       (totals.ramping, "rejected in a ramp"), (totals.overRate, "rejected by the rate"),
+      (totals.retries, "sent again"), (totals.overBudget, "not sent again"),
       (totals.wouldReject, "would have been rejected"),
       (totals.lostCalls, "lost"),
     ]

@@ -148,7 +148,7 @@ enum BreakerMetrics {
       ) {
         [Sample($0.totals.wouldReject, ["name": $0.name])]
       },
-    ] + limits + holds + rates
+    ] + limits + holds + rates + retries
 
   /// Of breakers whose resource has asked to be left alone at least once.
   private static let holds: [MetricFamily<BreakerSnapshot>] = [
@@ -214,6 +214,22 @@ enum BreakerMetrics {
     ) { breaker in
       guard breaker.policy.rate != nil || breaker.totals.overRate > 0 else { return [] }
       return [Sample(breaker.totals.overRate, ["name": breaker.name])]
+    },
+  ]
+
+  /// Of breakers with a budget for retries.
+  private static let retries: [MetricFamily<BreakerSnapshot>] = [
+    .init(
+      .counter, "retries_total", "Calls that were sent again under retry-budget."
+    ) { breaker in
+      guard breaker.policy.retryBudget != nil || breaker.totals.retries > 0 else { return [] }
+      return [Sample(breaker.totals.retries, ["name": breaker.name])]
+    },
+    .init(
+      .counter, "refused_retries_total", "Calls that retry-budget did not permit to send again."
+    ) { breaker in
+      guard breaker.policy.retryBudget != nil || breaker.totals.overBudget > 0 else { return [] }
+      return [Sample(breaker.totals.overBudget, ["name": breaker.name])]
     },
   ]
 

@@ -27,7 +27,7 @@ struct GuardedCommand {
     while true {
       let permit: Permit
       tellOfWait()
-      do throws(BreakerError) { permit = try breaker.acquire() } catch {
+      do throws(BreakerError) { permit = try breaker.acquire(isRetry: last != nil) } catch {
         guard let last, case .rejected(_, let rejection) = error else {
           return try reject(error)
         }

@@ -85,7 +85,7 @@ struct LimitDetails {
 
   /// The limit and how it is used, in facts of one line each; none without a limit.
   var facts: [(label: String, text: String)] {
-    var facts = rampFacts + rateFacts
+    var facts = rampFacts + rateFacts + retryFacts
     guard let most = snapshot.policy.maxConcurrent else { return facts + waitFacts }
     guard let limit = snapshot.limit else {
       return facts + [
@@ -137,6 +137,18 @@ struct LimitDetails {
         "\(use.begun) of \(CountedNoun.text(rate.calls, "call")) have begun in \(interval); \(next)\(waiting)"
       )
     ]
+  }
+
+  private var retryFacts: [(label: String, text: String)] {
+    guard let share = snapshot.policy.retryBudget else { return [] }
+    guard let retries = snapshot.retries else {
+      return [
+        ("retries", "at most \(share) of the first attempts; how many were sent is not known")
+      ]
+    }
+    let attempts = CountedNoun.text(retries.firstAttempts, "first attempt")
+    let next = retries.permitsAnother ? "" : "; no other one now"
+    return [("retries", "\(retries.sent) for \(attempts) in 10s, at most \(share)\(next)")]
   }
 
   private var rampFacts: [(label: String, text: String)] {
