@@ -42,6 +42,32 @@ struct LimitRenderingTests {
       isGone: { _ in false })
   }
 
+  /// A breaker with a budget for retries, of which some have been sent.
+  private static func budgeted(sent: Int64, inSecond: Int64) -> BreakerSnapshot {
+    var stored = StoredBreaker(
+      id: 1, name: "search", createdAtMilliseconds: Samples.now.wallMilliseconds - 600_000)
+    stored.words.code = "retry-budget=20%"
+    var attempts = RecentAttempts()
+    (attempts.firsts, attempts.retries, attempts.retriesInSecond) = (1, sent, inSecond)
+    return BreakerSnapshot(
+      of: stored, at: Samples.now, attempts: attempts, isGone: { _ in false })
+  }
+
+  @Test func `a budget for retries is shown with what was sent in the last ten seconds`() {
+    let free = Self.budgeted(sent: 9, inSecond: 9)
+    #expect(
+      Self.page(free).contains("9 for 1 first attempt in 10s; at most 20%, and 10 a second\n"))
+    let used = Self.budgeted(sent: 10, inSecond: 10)
+    #expect(Self.page(used).contains("; at most 20%, and 10 a second; no"))
+    let document = BreakerDocument.list([used]).text
+    #expect(document.contains(#""retries":{"first_attempts":1,"sent":10,"permitted":false}"#))
+    let unknown = Self.breaker("search", "retry-budget=20%", nil)
+    #expect(Self.page(unknown).contains("how many were sent is"))
+    #expect(
+      BreakerDocument.list([unknown]).text.contains(
+        #""retries":{"first_attempts":null,"sent":null,"permitted":null}"#))
+  }
+
   private static func participant(
     _ pid: Int32?, units: Int = 1, seconds: Int64, isGone: Bool = false, isAbsent: Bool = false,
     _ priority: CallPriority = .ordinary

@@ -31,6 +31,24 @@ struct RetryCommandTests {
     #expect(bench("status", "pay", "--json").output.contains("\"failures\":2"))
   }
 
+  @Test func `a command is not tried again once the budget of all is used up`() {
+    let bench = CommandBench()
+    let words = [
+      "run", "pay", "--retry-budget", "20%", "--max-failures", "99", "--retries", "1",
+      "--retry-delay", "0s", "--", "false",
+    ]
+    let first = "cbctl: pay: attempt 1 of 2 failed: retrying in 0s\n"
+    for _ in 0..<10 { #expect(bench.run(words).errors == first) }
+    let answer = bench.run(words)
+    #expect(answer.code == 1)
+    #expect(
+      answer.errors == first
+        + "cbctl: pay: not retried: as many calls were sent again as its retry-budget permits: try "
+        + "again in 1s\n")
+    #expect(
+      bench("show", "pay").output.contains("21 failed, 10 sent again, 1 not sent again"))
+  }
+
   @Test func `the last exit code is passed on when all attempts have failed`() {
     let bench = CommandBench()
     let words = ["run", "pay", "--retries", "2", "--retry-delay", "0s", "--quiet"]

@@ -141,14 +141,13 @@ struct LimitDetails {
 
   private var retryFacts: [(label: String, text: String)] {
     guard let share = snapshot.policy.retryBudget else { return [] }
+    let most = "at most \(share), and 10 a second"
     guard let retries = snapshot.retries else {
-      return [
-        ("retries", "at most \(share) of the first attempts; how many were sent is not known")
-      ]
+      return [("retries", "\(most); how many were sent is not known")]
     }
     let attempts = CountedNoun.text(retries.firstAttempts, "first attempt")
     let next = retries.permitsAnother ? "" : "; no other one now"
-    return [("retries", "\(retries.sent) for \(attempts) in 10s, at most \(share)\(next)")]
+    return [("retries", "\(retries.sent) for \(attempts) in 10s; \(most)\(next)")]
   }
 
   private var rampFacts: [(label: String, text: String)] {
