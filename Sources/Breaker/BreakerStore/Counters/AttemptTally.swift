@@ -4,10 +4,10 @@ internal import CHost
 /// How many first attempts have ended in each of the last seconds, and how many retries were sent, by all processes of a
 /// host.
 ///
-/// Successes are told by marks of their counter, so that a healthy call counts nothing here; all other ends are noted one
-/// by one, and so are successes of retries, which the marks tell of as well. A retry is counted by replacing the word of its second, so that no two processes take the last one of a
-/// budget. Other users may write the memory: whatever it says, it is forgotten after ten seconds. Unchecked because all
-/// access is atomic.
+/// Marks of the counter of successes tell how many calls succeeded in each second, so a healthy call counts nothing here.
+/// All other ends are noted one by one. So are the successes of retries, because the marks do not tell them apart. A retry
+/// is counted by replacing the word of its second, so that no two processes take the last one of a budget. Other users may
+/// write the memory: whatever they write counts for ten seconds at most. Unchecked because all access is atomic.
 @safe package struct AttemptTally: @unchecked Sendable {
   /// How many successes had been counted when each second began.
   private let successes: BucketMarks
@@ -18,7 +18,7 @@ internal import CHost
   /// More than the seconds that count, so that a process which is late replaces none of them.
   private static let slots: Int64 = 16
 
-  /// The words of a breaker: the marks, and those of the seconds.
+  /// How many words a breaker has: its marks, and then a word for each second.
   static let wordCount = Int(BucketMarks.slots + slots)
 
   /// How many seconds count, with the present one.
