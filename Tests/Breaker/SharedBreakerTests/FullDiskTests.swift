@@ -39,7 +39,8 @@ import Testing
     #expect(reader == nil)
     stage.clock.advance(by: .seconds(1))
     let all = puppets + [late]
-    #expect(try all.ask("run ok") == ["ok 42", "ok 42", "ok 42"])
+    // One by one: a process that comes back to a store waits for others only briefly.
+    for puppet in all { #expect(try puppet.ask("run ok") == "ok 42") }
     #expect(try all.ask("health") == ["connected", "connected", "connected"])
     #expect(try puppets.ask("events").allSatisfy { $0.hasSuffix("unavailable available") })
     #expect(try puppets[0].ask("trip") == "ok")

@@ -47,7 +47,7 @@ import Testing
     let stage = try Stage()
     let puppet = try stage.puppets(1, "open-for=30s")[0]
     func shell(_ sql: String) throws {
-      _ = try Child.run("/usr/bin/sqlite3", [stage.store, ".timeout 5000", sql])
+      _ = try Child.run("/usr/bin/sqlite3", [stage.store, ".timeout 1800000", sql])
     }
     for round in 0..<rounds(10) {
       #expect(try puppet.ask("run ok") == "ok 42")

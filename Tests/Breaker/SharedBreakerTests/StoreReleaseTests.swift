@@ -34,7 +34,7 @@ private final class ClockGate: Sendable {
 }
 
 private func letGoWhileForking() throws {
-  ts_limit(30)
+  ts_limit(600)
   let stage = try Stage()
   // Without a file for the counters, the process has counts of its own to write.
   try Files.makeDirectory(stage.directory.file("state"))

@@ -110,16 +110,7 @@ struct Clinic {
   }
 
   /// Moves the log into the file, and removes the log and its index as SQLite does.
-  ///
-  /// SQLite leaves them while another connection is open. A child that another test is just starting keeps the files of
-  /// its parent open until its exec.
-  func fold() throws {
-    let deadline = ContinuousClock.now + .seconds(1_800)
-    repeat {
-      try sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    } while Files.exists(store + "-wal")
-      && ContinuousClock.now < deadline
-  }
+  func fold() throws { try Database.fold(store) }
 }
 
 extension Stage {

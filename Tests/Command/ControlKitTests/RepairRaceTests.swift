@@ -40,7 +40,7 @@ import Testing
     let store = stage.sharedStore()
     try store.breaker("api", policy: BreakerPolicy(maxFailures: 3)).trip()
     store.close()
-    try Database.rows(stage.store, "PRAGMA wal_checkpoint(TRUNCATE)")
+    try Database.fold(stage.store)
   }
 
   private func names(_ stage: Stage) -> [String] {

@@ -13,7 +13,7 @@ extension Worker {
     guard code == 0 else { throw SupportError("pipe", code) }
     let child = ts_fork()
     if child == 0 {
-      ts_limit(20)
+      ts_limit(600)
       Wire.shared.write(answer(to: words.joined(separator: " ")), to: ends[1])
       _exit(0)
     }
@@ -80,7 +80,7 @@ extension Worker {
     for _ in 0..<(Int(words[1]) ?? 0) {
       let child = ts_fork()
       if child == 0 {
-        ts_limit(20)
+        ts_limit(600)
         let answer = answer(to: "run fail")
         _exit(answer == "failed" && store.health == .connected ? 0 : 1)
       }
@@ -134,7 +134,7 @@ extension Worker {
     for _ in 0..<(Int(words[1]) ?? 0) {
       let child = ts_fork()
       if child == 0 {
-        ts_limit(20)
+        ts_limit(600)
         let isDone = (try? breaker.run {}) != nil
         _exit(isDone ? 0 : 1)
       }
@@ -158,7 +158,7 @@ extension Worker {
     for _ in 0..<(Int(words[0]) ?? 0) {
       let child = ts_fork()
       if child == 0 {
-        ts_limit(20)
+        ts_limit(600)
         _exit(Files.openDescriptors(of: store.path) == 0 ? 0 : 1)
       }
       if Self.wait(for: child) == 0 { without += 1 }

@@ -56,7 +56,7 @@ final class SentinelStage {
     let file = directory.file("\(name).conf")
     var lines = [
       "sentinel monitor main 127.0.0.1 \(ports[0]) \(quorum)",
-      "sentinel down-after-milliseconds main 500", "sentinel failover-timeout main 2000",
+      "sentinel down-after-milliseconds main 5000", "sentinel failover-timeout main 2000",
     ]
     if let password = passwords.servers { lines.append("sentinel auth-pass main \(password)") }
     if let password = passwords.sentinels { lines.append("sentinel sentinel-pass \(password)") }

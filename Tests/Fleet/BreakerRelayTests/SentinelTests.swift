@@ -98,7 +98,7 @@ struct SentinelTests {
     let start = ContinuousClock.now
     let connection = try connect(stage.address)
     #expect(connection.address == stage.address(of: 0))
-    #expect(.now - start < .seconds(5))
+    #expect(.now - start < .seconds(30))
   }
 
   @Test(.timeLimit(.minutes(60)))

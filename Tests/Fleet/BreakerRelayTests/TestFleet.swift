@@ -93,7 +93,7 @@ final class TestHost: Sendable {
   /// Starts a relay, with other options if some are given.
   func start(_ other: RelayOptions? = nil) {
     let log = RelayLog(isJSON: true) { [lines] line in lines.all.withLock { $0.append(line) } }
-    let options = StoreOptions()
+    let options = StoreOptions(lockTimeout: .seconds(60))
     guard let relay = try? Relay(other ?? self.options, storeOptions: options, log: log) else {
       return
     }

@@ -1,4 +1,5 @@
 internal import CSQLite
+internal import Glibc
 
 /// Reads and changes the file of a store directly, without any of the library's code.
 package enum Database {
@@ -11,7 +12,7 @@ package enum Database {
     guard code == SQLITE_OK, let database = unsafe opened else {
       throw SupportError("\(path) cannot be opened: \(code)")
     }
-    unsafe sqlite3_busy_timeout(database, 10_000)
+    unsafe sqlite3_busy_timeout(database, 1_800_000)
     let rows = Rows()
     let context = unsafe Unmanaged.passUnretained(rows).toOpaque()
     func run() -> Int32 {
@@ -27,7 +28,7 @@ package enum Database {
           return 0
         }, context, nil)
     }
-    let deadline = ContinuousClock.now + .seconds(10)
+    let deadline = ContinuousClock.now + .seconds(1_800)
     var result = run()
     // A change of the journal mode does not wait, and a child that another test is just starting holds
     // the locks of its parent's open files until its exec.
@@ -39,6 +40,17 @@ package enum Database {
       throw unsafe SupportError("\(sql): \(String(cString: sqlite3_errmsg(database)))")
     }
     return rows.all
+  }
+
+  /// Moves the log into the file, and removes the log and its index as SQLite does.
+  ///
+  /// SQLite leaves them while another connection is open. A child that another test is just starting keeps the files of
+  /// its parent open until its exec.
+  package static func fold(_ path: String) throws {
+    let deadline = ContinuousClock.now + .seconds(1_800)
+    repeat {
+      try rows(path, "PRAGMA wal_checkpoint(TRUNCATE)")
+    } while unsafe access(path + "-wal", F_OK) == 0 && ContinuousClock.now < deadline
   }
 
   /// The first column of the only row that is selected.

@@ -10,7 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(60))) struct BlockedThreadsTests {
   @Test func `a job times out, retries and calls back while all Swift threads block`() async {
     await #expect(processExitsWith: .success) {
-      ts_limit(120)
+      ts_limit(600)
       let timeouts = Notes<Int>()
       let retry = RetryPolicy.fixed(attempts: 3, delay: .milliseconds(1))
       let job = BreakerJob(try Self.breaker(), timeout: .milliseconds(1), retry: retry) { _ in }
@@ -24,7 +24,7 @@ import Testing
 
   @Test func `a timeout hook is called while all Swift threads block`() async {
     await #expect(processExitsWith: .success) {
-      ts_limit(120)
+      ts_limit(600)
       let deadline = Notes<@Sendable () -> Void>()
       let timer = StoreTimer { _, body in
         deadline.note(body)

@@ -11,7 +11,7 @@ import Testing
     async
   {
     await #expect(processExitsWith: .success) {
-      ts_limit(60)
+      ts_limit(600)
       let directory = try TemporaryDirectory()
       let store = SharedStore(path: directory.store)
       let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
@@ -25,7 +25,7 @@ import Testing
     async
   {
     await #expect(processExitsWith: .success) {
-      ts_limit(60)
+      ts_limit(600)
       let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
       let breaker = try TestHost().store().breaker("gpu", policy: policy)
       let permit = try await breaker.acquire()

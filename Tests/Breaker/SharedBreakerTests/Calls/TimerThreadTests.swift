@@ -71,7 +71,7 @@ import Testing
 
   @Test func `only the timer thread remains, and only in a process that set a timer`() async {
     await #expect(processExitsWith: .success) {
-      ts_limit(120)
+      ts_limit(600)
       let store = SharedStore(path: "/proc/no-such-folder/breakers.db")
       let breaker = try store.breaker("api", policy: BreakerPolicy(maxFailures: 1_000))
       for _ in 0..<10 {
