@@ -30,7 +30,7 @@ import Testing
   }
 
   private func isOpen(_ path: String) -> Bool {
-    (0..<256).contains { descriptor in
+    (0..<4_096).contains { descriptor in
       var target = [CChar](repeating: 0, count: 4_096)
       let link = "/proc/self/fd/\(descriptor)"
       let length = unsafe readlink(link, &target, target.count - 1)

@@ -50,7 +50,7 @@ package enum Files {
 
   /// The number of descriptors that this process has open of files whose path has a prefix.
   package static func openDescriptors(of path: String) -> Int {
-    (0..<256).count { descriptor in
+    (0..<4_096).count { descriptor in
       var target = [CChar](repeating: 0, count: 4_096)
       let link = "/proc/self/fd/\(descriptor)"
       let length = max(0, unsafe readlink(link, &target, target.count))
