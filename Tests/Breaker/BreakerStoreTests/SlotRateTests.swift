@@ -184,28 +184,63 @@ import Testing
     }
   }
 
+  @Test(arguments: 1...UInt64(20))
+  func `any walk of bursts of many calls agrees with a plain log`(seed: UInt64) throws {
+    try walk(seed, inBurstsOf: 60) { random, calls, _ in
+      calls = [20, 70, 90, 200, 300].randomElement(using: &random) ?? 1
+    }
+  }
+
+  @Test func `a rate that is raised while its oldest instants lie in the middle loses no call`()
+    throws
+  {
+    let host = try RatedHost()
+    let block = try host.block(1_000)
+    let hour: Int64 = 3_600_000_000_000
+    for _ in 0..<300 { #expect(block.begins(Self.terms(300, .seconds(3_600)))) }
+    host.time.advance(by: hour)
+    for _ in 0..<150 { #expect(block.begins(Self.terms(300, .seconds(3_600)))) }
+    host.time.advance(by: hour / 60)
+    let raised = Self.terms(1_000, .seconds(3_600), revision: 2)
+    var begun = 0
+    while block.begins(raised) { begun += 1 }
+    #expect(begun == 850)
+    #expect(block.rateWait(for: CallClaim()) == hour - hour / 60)
+    // Nor does it later, as long as the order is not back.
+    host.time.advance(by: hour)
+    begun = 0
+    while block.begins(raised) { begun += 1 }
+    #expect(begun == 1_000)
+    #expect(!block.rate.isUnordered)
+  }
+
   /// Plays calls of three processes beside a log of all that have begun.
   private func walk(
-    _ seed: UInt64, change: (inout SeededRandom, inout Int, inout Int64) -> Void
+    _ seed: UInt64, inBurstsOf burst: Int = 1,
+    change: (inout SeededRandom, inout Int, inout Int64) -> Void
   ) throws {
     var random = SeededRandom(seed: seed)
     let host = try RatedHost()
-    let blocks = try (0..<3).map { _ in try host.block(20) }
+    let blocks = try (0..<3).map { _ in try host.block(burst == 1 ? 20 : 300) }
     var (calls, interval, revision): (Int, Int64, Int64) = (5, 100_000, 1)
     var log: [Int64] = []
     for _ in 0..<400 {
       switch [0, 0, 0, 0, 1, 1, 2].randomElement(using: &random) {
       case 0:
         let terms = Self.terms(calls, .nanoseconds(interval), revision: revision)
-        let counts = log.count { host.time.now - $0 < interval }
-        let block = blocks[Int.random(in: 0..<3, using: &random)]
-        guard block.begins(terms) == (counts < calls) else {
-          Issue.record("\(counts) of \(calls) count")
-          return
+        for _ in 0..<burst {
+          let counts = log.count { host.time.now - $0 < interval }
+          let block = blocks[Int.random(in: 0..<3, using: &random)]
+          guard block.begins(terms) == (counts < calls) else {
+            Issue.record("\(counts) of \(calls) count")
+            return
+          }
+          if counts < calls { log.append(host.time.now) }
         }
-        if counts < calls { log.append(host.time.now) }
       case 1:
         host.time.advance(by: Int64([0, 1, 7, 40, 130].randomElement(using: &random) ?? 0) * 1_000)
+        // No interval is as long.
+        log.removeAll { host.time.now - $0 > 500_000 }
       default:
         change(&random, &calls, &interval)
         revision += 1

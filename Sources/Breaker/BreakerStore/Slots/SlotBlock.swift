@@ -333,7 +333,7 @@ extension SlotBlock {
     guard let own = owners.own ?? owners.register() else {
       guard terms.rate != 0 else { return .entry(.unseen) }
       guard adopt(terms) else { return .entry(.outdated) }
-      return .entry(beginUnderRate() == nil ? .unseen : .busy)
+      return .entry(!isHeld && beginUnderRate() == nil ? .unseen : .busy)
     }
     guard adopt(terms) else { return .entry(.outdated) }
     if isHeld { return .owner(own) }
@@ -357,7 +357,8 @@ extension SlotBlock {
   /// Puts terms in force, unless later ones are; false then.
   @discardableResult package func adopt(_ terms: SlotTerms) -> Bool {
     while true {
-      let (before, ramp) = (gate, unsafe sb_see(header(.ramp)))
+      // Before the revision, so that a process that is stopped in between puts nothing back that was replaced.
+      let (before, ramp, rate) = (gate, unsafe sb_see(header(.ramp)), rate)
       let revision = Int64(bitPattern: unsafe sb_see(header(.revision)))
       let isSame = before.bits & GateWord.shape == terms.shape
       guard terms.revision >= revision else {
@@ -367,7 +368,7 @@ extension SlotBlock {
       if terms.revision > revision {
         guard replaceRevision(revision, by: terms.revision) else { continue }
       }
-      if replaceRate(by: terms), replaceRamp(ramp, by: terms),
+      if replaceRate(rate, by: terms), replaceRamp(ramp, by: terms),
         isSame || replaceLimit(before, by: terms)
       {
         return true

@@ -44,9 +44,8 @@ extension SlotPage {
           let part = Self.mapping(of: index, in: file)
         else { continue }
         let block = SlotBlock(part, owners, of: found, number: 0)
-        if block.isLeft {
+        if block.isLeft, block.clearRing(of: file, at: SlotFile.offset(ofBlock: index)) {
           released += 1
-          block.clearRing(of: file, at: SlotFile.offset(ofBlock: index))
           block.clear()
           unsafe sb_tell(Self.word(index, of: head), 0)
         }

@@ -12,7 +12,10 @@ struct RateWord: Hashable {
 
   /// The rate is the only bound: a call for which there is no slot begins without one.
   private static let alone: UInt64 = 1 << 17
-  private static let intervalShift: UInt64 = 18
+
+  /// The entries need not be in the order of their instants from the cursor on, because the number of calls was changed.
+  private static let unordered: UInt64 = 1 << 18
+  private static let intervalShift: UInt64 = 19
 
   init(bits: UInt64) { self.bits = bits }
 
@@ -31,10 +34,19 @@ struct RateWord: Hashable {
   var isNarrowed: Bool { bits & Self.narrowed != 0 }
   var isOnlyBound: Bool { !isNone && bits & Self.alone != 0 }
 
-  func isSame(as other: RateWord) -> Bool { (bits ^ other.bits) & ~Self.narrowed == 0 }
+  var isUnordered: Bool { bits & Self.unordered != 0 }
+
+  func isSame(as other: RateWord) -> Bool { plain == other.plain }
+
+  /// The rate alone, without what it says of the ring.
+  var plain: RateWord { narrowed(false).unordered(false) }
 
   func narrowed(_ isNarrowed: Bool) -> RateWord {
     RateWord(bits: isNarrowed ? bits | Self.narrowed : bits & ~Self.narrowed)
+  }
+
+  func unordered(_ isUnordered: Bool) -> RateWord {
+    RateWord(bits: isUnordered ? bits | Self.unordered : bits & ~Self.unordered)
   }
 }
 
@@ -44,7 +56,7 @@ struct RateWord: Hashable {
 /// ring is replaced at most once in any interval, and no more calls begin than the ring has entries, whichever entry a
 /// call takes and wherever a process is stopped or killed. The cursor only says where to look first.
 extension SlotBlock {
-  private var rate: RateWord { RateWord(bits: unsafe sb_see(header(.rate))) }
+  var rate: RateWord { RateWord(bits: unsafe sb_see(header(.rate))) }
 
   /// Whether a rate is in force.
   var isRated: Bool { !rate.isNone }
@@ -137,8 +149,13 @@ extension SlotBlock {
     var index = Int(start % UInt64(calls))
     var now = before
     var earliest = Int64.max
-    for _ in 0..<min(calls, Self.mostLooks) {
+    var (last, isInOrder) = (UInt64(0), true)
+    // Calls that begin at once may have their instants the other way round, which costs others no more than that.
+    let disorder = UInt64(clamping: min(Self.mostAhead, interval / 1_024))
+    for _ in 0..<(word.isUnordered ? calls : min(calls, Self.mostLooks)) {
       let found = unsafe sb_load(instant(index))
+      isInOrder = isInOrder && found.addingReportingOverflow(disorder).0 >= last
+      last = found
       let free = freeInstant(of: found, interval, &now)
       if free <= now {
         let next = index + 1 == calls ? 0 : index + 1
@@ -150,6 +167,10 @@ extension SlotBlock {
         earliest = min(earliest, free)
       }
       index = index + 1 == calls ? 0 : index + 1
+    }
+    // A rate that is used up finds out that the order is back.
+    if word.isUnordered, isInOrder {
+      unsafe sb_decide(header(.rate), word.bits, word.unordered(false).bits)
     }
     // Only if others have claimed all of them meanwhile is there no earliest one.
     return .later(earliest == .max ? now : earliest)
@@ -178,7 +199,7 @@ extension SlotBlock {
     let (calls, interval) = (min(word.calls, ringCapacity), word.interval)
     guard calls > 0 else { return (now.addingSaturating(Self.pauseOfNews), now) }
     let rounds = Int64(others / calls).multipliedSaturating(by: interval)
-    if word.isNarrowed {
+    if word.isNarrowed || word.isUnordered {
       let begun = instantsThatCount(word, at: now)
       // So many have to be older than the interval before there is room for the caller.
       let index = begun.count - calls + others % calls
@@ -229,13 +250,14 @@ extension SlotBlock {
     if file.reserve(offset, entries * 8) { useRing(of: entries) }
   }
 
-  /// Forgets all instants of the breaker that had the block before.
-  func clearRing(of file: SharedFile, at offset: Int) {
-    let entries = Int(clamping: unsafe sb_see(header(.ringExtent)))
-    guard (1...CallRate.most).contains(entries),
-      file.reserve(offset + SlotFile.offsetOfRing, entries * 8)
-    else { return }
+  /// Forgets all instants of the breaker that had the block before; false if it cannot.
+  func clearRing(of file: SharedFile, at offset: Int) -> Bool {
+    let entries = min(CallRate.most, Int(clamping: unsafe sb_see(header(.ringExtent))))
+    guard entries == 0 || file.reserve(offset + SlotFile.offsetOfRing, entries * 8) else {
+      return false
+    }
     for index in 0..<entries { unsafe sb_tell(instant(index), 0) }
+    return true
   }
 }
 
@@ -298,9 +320,9 @@ extension SlotBlock {
   /// Whether the rate in force is that of some terms.
   func hasRate(of terms: SlotTerms) -> Bool { rate.isSame(as: RateWord(bits: terms.rate)) }
 
-  /// Puts the rate of some terms in force; false if another process has changed it meanwhile.
-  func replaceRate(by terms: SlotTerms) -> Bool {
-    let (before, next) = (rate, RateWord(bits: terms.rate))
+  /// Puts the rate of some terms in force; false if another process has changed it since it was read.
+  func replaceRate(_ before: RateWord, by terms: SlotTerms) -> Bool {
+    let next = RateWord(bits: terms.rate)
     if before.isSame(as: next) { return true }
     if !next.isNone {
       raise(.ringExtent, to: next.calls)
@@ -308,9 +330,10 @@ extension SlotBlock {
       unsafe sb_set(header(.ringCursor), UInt64(oldestEntry(of: next)))
     }
     let isNarrowed = !next.isNone && next.calls < ringExtent
-    guard unsafe sb_decide(header(.rate), before.bits, next.narrowed(isNarrowed).bits) != 0 else {
-      return false
-    }
+    // Of few entries, each call looks at all.
+    let isUnordered = next.calls > Self.mostLooks && !next.isNone
+    let word = next.narrowed(isNarrowed).unordered(isUnordered)
+    guard unsafe sb_decide(header(.rate), before.bits, word.bits) != 0 else { return false }
     // Callers that wait for their turn have planned it by the earlier rate.
     if isAwaited { settle() }
     return true
@@ -330,7 +353,7 @@ extension SlotBlock {
   }
 
   /// The rate in force, as terms have it.
-  var rateInForce: UInt64 { rate.narrowed(false).bits }
+  var rateInForce: UInt64 { rate.plain.bits }
 
   /// Whether a call that finds no slot begins without one, because a rate is all that bounds the calls.
   var isBoundByRateOnly: Bool { rate.isOnlyBound && rampAllowance == nil }
@@ -390,6 +413,13 @@ extension SlotBlock {
 
   /// How much later than possible a caller may have planned its turn.
   private static let lateness: Int64 = 1_000_000
+
+  /// How long until the rate lets a caller begin that comes after all that wait, in nanoseconds, whatever else is in its
+  /// way; 0 if the rate is not.
+  package var rateDelay: Int64 {
+    guard let (turn, now) = turnUnderRate(after: waitingCallers) else { return 0 }
+    return max(0, turn.subtractingSaturating(now))
+  }
 
   /// How long until a caller that does not wait would have its turn under the rate, in nanoseconds; nil if that is not
   /// what is in its way.

@@ -83,7 +83,9 @@ package final class CallTurn: @unchecked Sendable {
         lower()
         let (engine, cell, limit) = (breaker.engine, breaker.cell, search.inForce.limit)
         // The lost calls are recorded before this one is made, because it may hang as they did.
-        guard mayWait || !engine.mayRecordLostCalls(of: cell, under: limit) else {
+        // An instant of a rate is not given back, so a call that has one does not go for that.
+        let isKept = limit.isRated && entry.hasBegun
+        guard mayWait || isKept || !engine.mayRecordLostCalls(of: cell, under: limit) else {
           return .hasToWait
         }
         let hasRecorded = mayWait && engine.recordLostCalls(of: cell, under: limit)
@@ -161,6 +163,9 @@ package final class CallTurn: @unchecked Sendable {
     if !isShared { _ = sb_flag_raise(signal) }
   }
 
+  /// Makes the descriptor readable, because the caller has to ask again; false if there is none.
+  fileprivate func becomesReadable() -> Bool { signal >= 0 && sb_flag_raise(signal) == 0 }
+
   private func lower() {
     if isShared { return }
     var count: UInt64 = 0
@@ -220,6 +225,8 @@ extension Breaker {
     switch try turn.take(mayWait: mayWait) {
     case .decided(let decision): return .decided(decision)
     case .waits: return .waits(turn)
+    // It may have its room already, and an instant of a rate, which its next question finds.
+    case .hasToWait where turn.becomesReadable(): return .waits(turn)
     case .hasToWait, .isOver: return nil
     }
   }

@@ -79,8 +79,8 @@ extension Engine {
       (state.knowledge[cell].agreed?.policy, state.knowledge.countersInUse(of: cell))
     }
     // A process that has never been able to use the store goes on by the policy of its code.
-    let policy = agreed ?? local.find(cell.name)?.policy
-    return policy?.retryBudget.map { (RetryBudget($0), counters) }
+    let policy = agreed ?? local.find(cell.name)?.policy ?? lastKnown(cell).policy
+    return policy.retryBudget.map { (RetryBudget($0), counters) }
   }
 }
 

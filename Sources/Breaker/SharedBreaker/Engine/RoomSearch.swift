@@ -193,7 +193,12 @@ struct RoomSearch: ~Copyable {
       return .asksAgain
     case .unseen:
       if permission.isThere { return try handOutPermission(holding: nil, mayWait: mayWait) }
-      if isHeld { return try decideAgain(mayWait: mayWait, isLast: true) }
+      if isHeld {
+        // An instant of a rate is not given back, so the call that has it begins now or never.
+        return inForce.limit.isRated
+          ? try decideAgain(holding: nil, mayWait: mayWait)
+          : try decideAgain(mayWait: mayWait, isLast: true)
+      }
       guard isPatient, !engine.isUnchanged(cell, since: ticket) else {
         // Permit the call, also if the table of owners is full: a limit must not stop work.
         return .decided(.permitted(handedOut()))
@@ -352,7 +357,8 @@ struct RoomSearch: ~Copyable {
       cell.count(.oneRamping)
       let rejection = Rejection(
         state: record.state, mode: record.mode.mode,
-        retryAfter: .nanoseconds(end.since(engine.clock.instant)), cause: .ramping)
+        retryAfter: .nanoseconds(max(end.since(engine.clock.instant), limit.slots.rateDelay)),
+        cause: .ramping)
       return .rejected(cell.spread(rejection))
     }
     if let wait = limit.slots.rateWait(for: claim) {
@@ -362,8 +368,12 @@ struct RoomSearch: ~Copyable {
       return .rejected(cell.spread(rejection))
     }
     cell.count(.oneBusy)
-    return .rejected(
-      Rejection(state: record.state, mode: record.mode.mode, retryAfter: nil, cause: .busy))
+    // When there will be room is unknown, but not before the rate lets the call begin.
+    let delay = limit.slots.rateDelay
+    let rejection = Rejection(
+      state: record.state, mode: record.mode.mode,
+      retryAfter: delay > 0 ? .nanoseconds(delay) : nil, cause: .busy)
+    return .rejected(delay > 0 ? cell.spread(rejection) : rejection)
   }
 }
 

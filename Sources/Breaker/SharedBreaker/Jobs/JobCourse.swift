@@ -110,8 +110,8 @@ extension BreakerJob {
         waitAndTryAgain(wait, after: last, attempts)
         return false
       }
-      if last != nil, let cause = error.rejection?.cause, cause == .held || cause == .retryBudget {
-        // It has not tripped: its time for the end of the hold is over, or the budget for retries is used up.
+      if last != nil, let cause = error.rejection?.cause, cause != .open {
+        // It has not tripped: a hold, room or a turn comes too late, or the budget for retries is used up.
         if cause == .retryBudget { note("the work is not tried again: \(error)") }
         let (isOn, before) = course.withLock { ($0.move(run, to: .idle), $0.lastError) }
         if isOn { giveUp(before) }

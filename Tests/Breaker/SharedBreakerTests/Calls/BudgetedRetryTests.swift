@@ -101,6 +101,29 @@ import Testing
     #expect(bench.events.entries == ["work at 0", "failed, closed 11, 7"])
   }
 
+  @Test func `a job whose retry finds no turn under a rate has failed, and has not tripped`()
+    async throws
+  {
+    let bench = JobBench()
+    let policy = BreakerPolicy(rate: .calls(1, per: .seconds(60)))
+    let job = try bench.job(policy, retry: .fixed(attempts: 3, delay: .zero)) {
+      $0.failure(Refused(code: 7))
+    }
+    await job.start()
+    await bench.until(2)
+    #expect(bench.events.entries == ["work at 0", "failed, closed 1, 7"])
+  }
+
+  @Test func `a process that permits calls without its store keeps to a budget too`() throws {
+    let process = host.process()
+    host.failStore(with: .inputOutput)
+    let breaker = try process.store().breaker(
+      "search", policy: Self.policy(), onStoreFailure: .permit)
+    fail(100, breaker)
+    #expect(retries(breaker) == 20)
+    #expect(retry(breaker)?.cause == .retryBudget)
+  }
+
   @Test func `a call that is rejected for another cause is no retry`() throws {
     let breaker = try breaker(BreakerPolicy(maxFailures: 1, retryBudget: 0.2))
     fail(1, breaker)

@@ -66,11 +66,22 @@ import Testing
     #expect(begun == (0..<9).map { .milliseconds(120) * $0 })
   }
 
+  @Test func `a call without room learns when the rate lets it begin, if that is later than now`()
+    throws
+  {
+    let breakers = try breakers(BreakerPolicy(maxConcurrent: 1, rate: .calls(1, per: .minute)))
+    let permit = try breakers[0].acquire()
+    let rejected = rejection(breakers[1])
+    #expect(rejected?.cause == .busy && rejected?.retryAfter == .seconds(60))
+    permit.succeed()
+  }
+
   @Test func `room comes first, and a call without room takes no instant`() throws {
     let policy = BreakerPolicy(maxConcurrent: 1, rate: .calls(2, per: .minute))
     let breakers = try breakers(policy)
     let permit = try breakers[0].acquire()
-    #expect(rejection(breakers[1])?.cause == .busy)
+    let rejected = rejection(breakers[1])
+    #expect(rejected?.cause == .busy && rejected?.retryAfter == nil)
     #expect(breakers[2].snapshot().rate?.begun == 1)
     #expect(breakers[2].snapshot().causeWithoutRoom == .busy)
     permit.succeed()
