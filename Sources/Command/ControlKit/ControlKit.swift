@@ -243,6 +243,37 @@ extension CommandContext {
     }
   }
 
+  /// The breakers that a command shall change: plain names as they are, and those that there are for a pattern.
+  ///
+  /// A name that looks like a pattern, as `http/[::1]:80` does, means its own breaker if there is one.
+  ///
+  /// - Throws: If nothing matches a pattern.
+  func chosen(_ patterns: [NamePattern]) throws(ControlError) -> ChosenBreakers {
+    if patterns.allSatisfy(\.isName) { return ChosenBreakers(names: patterns.map(\.text)) }
+    let all = try names()
+    let existing = Set(all.map { Array($0.utf8) })
+    var (found, areMatches): ([String], Bool) = ([], false)
+    for pattern in patterns {
+      if pattern.isName || existing.contains(Array(pattern.text.utf8)) {
+        found.append(pattern.text)
+        continue
+      }
+      areMatches = true
+      let matching = all.filter { pattern.matches($0) }
+      if matching.isEmpty {
+        throw ControlError(
+          .noBreaker, "no breaker matches \(VisibleText.quoted(pattern.text))",
+          "nothing was changed",
+          "'cbctl status' lists all")
+      }
+      found += matching
+    }
+    // Bytes tell names apart that Swift considers equal.
+    var known: Set<[UInt8]> = []
+    let names = found.filter { known.insert(Array($0.utf8)).inserted }
+    return ChosenBreakers(names: names, areMatches: areMatches)
+  }
+
   /// The snapshot of a breaker that must exist.
   func snapshot(of name: String) throws(ControlError) -> BreakerSnapshot {
     try connectToExisting()
@@ -250,4 +281,12 @@ extension CommandContext {
     if let found { return found }
     throw .noBreaker(name, among: try names())
   }
+}
+
+/// The breakers that a command line means.
+struct ChosenBreakers {
+  var names: [String]
+
+  /// Whether some match a pattern, or all are meant, so that the command line does not name them.
+  var areMatches = false
 }

@@ -1,3 +1,4 @@
+import BreakerStore
 import Testing
 
 @testable import ControlKit
@@ -40,5 +41,87 @@ struct NamePatternTests {
     #expect(bench("status", "*-us", "--state", "open").output.contains("\npay-us  open"))
     #expect(bench("status", "*-eu", "--state", "open").errors == none.errors)
     #expect(bench("status", "pya-us", "--state", "open").code == 66)
+  }
+
+  /// A bench with three breakers.
+  private func bench() -> CommandBench {
+    let bench = CommandBench()
+    for name in ["mail", "pay-eu", "pay-us"] { _ = bench("trip", name, "--for", "1h") }
+    return bench
+  }
+
+  @Test(arguments: [
+    (["force", "pay-*", "observe"], "observe"), (["trip", "pay-*", "--for", "2h"], "open"),
+    (["hold", "pay-*", "--for", "2h"], "held for 2h"), (["reset", "pay-*", "--yes"], "closed"),
+  ])
+  func `a pattern changes all breakers that match, and no other one`(words: [String], word: String)
+  {
+    let bench = bench()
+    let before = bench("show", "mail", "--json").output
+    let answer = bench.run(words)
+    #expect(answer.code == 0)
+    let lines = answer.output.split(separator: "\n")
+    #expect(lines.allSatisfy { $0.contains(word) }, "\(answer.output)")
+    #expect(lines.map { String($0.prefix(7)) } == ["pay-eu:", "pay-us:"], "\(answer.output)")
+    #expect(bench("show", "mail", "--json").output == before)
+  }
+
+  @Test(arguments: [
+    ["force", "pya-*", "observe"], ["trip", "pya-*"], ["hold", "pya-*", "--for", "2h"],
+    ["hold", "pya-*", "--end"], ["reset", "mail", "pya-*", "--yes"],
+    ["delete", "mail", "pya-*", "--force", "--yes"],
+  ])
+  func `a pattern that nothing matches creates nothing and changes nothing`(words: [String]) {
+    let bench = bench()
+    let before = bench("status", "--json").output
+    let answer = bench.run(words)
+    #expect(answer.code == 66)
+    #expect(answer.errors.hasPrefix("cbctl: no breaker matches 'pya-*': nothing was changed"))
+    #expect(bench("status", "--json").output == before)
+  }
+
+  @Test(arguments: [["reset", "pay-*"], ["delete", "pay-*", "--force"]])
+  func `a pattern asks before it resets or deletes`(words: [String]) {
+    let bench = bench()
+    let script = bench.run(words)
+    #expect(script.code == 64)
+    #expect(script.errors.contains("there is no terminal to confirm it at: add --yes"))
+    #expect(bench.run(words, ask: { _ in false }).code == 1)
+    #expect(bench("check", "pay-eu").code == 75)
+    let asked = Guarded("")
+    #expect(
+      bench.run(words) { question in
+        asked.withLock { $0 = question }; return true
+      }.code == 0)
+    #expect(asked.withLock { $0 }.contains("\(words[0]) 2 breakers"))
+    #expect(bench("check", "mail").code == 75)
+  }
+
+  @Test func `the end of a hold reaches all that match, and says which were not held`() {
+    let bench = bench()
+    _ = bench("hold", "pay-us", "--for", "1h")
+    let answer = bench("hold", "pay-*", "--end")
+    #expect(answer.code == 0)
+    #expect(answer.errors == "cbctl: pay-eu: not held: nothing was changed\n")
+  }
+
+  @Test func `the history of all that match has the newest entries, as many as were asked for`() {
+    let bench = bench()
+    let lines = bench("history", "pay-*").output.split(separator: "\n")
+    #expect(lines.count == 2 && lines[0].contains("pay-eu") && lines[1].contains("pay-us"))
+    #expect(bench("history", "*", "--limit", "1").output.contains("pay-us"))
+    #expect(
+      bench("history", "mail", "*-eu", "--limit", "2").output.split(separator: "\n").count == 2)
+    #expect(bench("history", "pay-*", "nail").code == 66)
+    let none = bench("history", "pya-*")
+    #expect(none.code == 0 && none.errors.hasPrefix("cbctl: no history"))
+  }
+
+  @Test func `a name that looks like a pattern means its own breaker, and its user is not asked`() {
+    let bench = CommandBench()
+    for name in ["http/[::1]:80", "http/1:80"] { _ = bench("policy", name, "--set", "open-for=1m") }
+    #expect(bench("trip", "http/[::1]:80").output.hasPrefix("http/[::1]:80: open"))
+    #expect(bench("check", "http/1:80").code == 0)
+    #expect(bench("reset", "http/[::1]:80").code == 0)
   }
 }

@@ -51,6 +51,11 @@ struct ArgumentSpec: Sendable, Hashable {
     label: "NAME", kind: .pattern, count: .any,
     summary: "a name, or a pattern with *, ? or [a-z] (default: every breaker)")
 
+  /// The breakers that a command changes; a pattern means those that there are.
+  static func changed(_ summary: String, _ count: Count = .one) -> ArgumentSpec {
+    ArgumentSpec(label: "NAME", kind: .name, count: count, summary: summary)
+  }
+
   /// The argument in a usage line.
   var usage: String {
     if kind == .commandLine { return "-- \(label)..." }

@@ -5,7 +5,7 @@ extension CommandSpec {
   static let delete = CommandSpec(
     name: "delete",
     summary: "delete breakers that are no longer used",
-    arguments: [ArgumentSpec(label: "NAME", kind: .name, count: .any, summary: "the breakers")],
+    arguments: [.changed("the breakers, or patterns with *, ? or [a-z]", .any)],
     options: [
       OptionSpec(name: "all", summary: "delete every breaker that can be deleted without --force"),
       OptionSpec(name: "force", summary: "delete breakers whatever their state, mode or policy"),
@@ -15,23 +15,23 @@ extension CommandSpec {
       "delete requires --force for a breaker that is not closed, has a probe under way, or has a "
         + "mode or policy value set by an operator. If one of the breakers does not exist or "
         + "requires --force, none is deleted.",
-      "--all keeps the breakers that require --force. It asks for confirmation; in a script, add "
-        + "--yes.",
+      "--all keeps the breakers that require --force. It asks for confirmation, as a pattern does; in a "
+        + "script, add --yes.",
       "A breaker that is still in use returns with its next call: closed, with its code's policy, "
         + "and without the operator's values. The history is kept.",
     ],
     examples: [
       Example("cbctl delete old-payments", "delete the breaker of a resource that is gone"),
-      Example("cbctl delete --all --dry-run", "list what would be deleted"),
+      Example("cbctl delete 'tenant-*' --dry-run", "list what would be deleted"),
     ],
     exitCodes: [.done, .failed, .usage, .noBreaker, .storeUnavailable],
     meanings: [.failed: "a breaker was not deleted, or you did not confirm it"],
     actsForUser: true
   ) { context, parsed throws(ControlError) in
     var removal = Removal(isDryRun: parsed.has("dry-run"))
-    let names = try context.chosenNames(parsed)
+    let breakers = try context.chosen(parsed)
     var chosen: [BreakerSnapshot] = []
-    for name in names { chosen.append(try context.snapshot(of: name)) }
+    for name in breakers.names { chosen.append(try context.snapshot(of: name)) }
     for snapshot in chosen {
       if !parsed.has("force"), let reason = snapshot.reasonToStay {
         removal.kept.append((snapshot.name, reason))
@@ -44,7 +44,7 @@ extension CommandSpec {
     }
     let kept = Set(removal.kept.map { Array($0.name.utf8) })
     chosen.removeAll { kept.contains(Array($0.name.utf8)) }
-    if parsed.has("all"), !removal.isDryRun, !chosen.isEmpty {
+    if breakers.areMatches, !removal.isDryRun, !chosen.isEmpty {
       try context.confirm("delete \(CountedNoun.text(chosen.count, "breaker"))?", parsed)
     }
     for snapshot in chosen {
@@ -115,19 +115,19 @@ extension BreakerSnapshot {
 }
 
 extension CommandContext {
-  /// The names that the command line gives, or all names with `--all`.
-  func chosenNames(_ parsed: ParsedCommand) throws(ControlError) -> [String] {
-    let names = parsed.distinctTexts("NAME")
-    if parsed.has("all") != names.isEmpty {
-      if names.isEmpty {
+  /// The breakers that the command line names, those that match its patterns, or all with `--all`.
+  func chosen(_ parsed: ParsedCommand) throws(ControlError) -> ChosenBreakers {
+    let patterns = parsed.patterns
+    if parsed.has("all") != patterns.isEmpty {
+      if patterns.isEmpty {
         throw .usage("missing NAME", "neither names nor --all were given", help: parsed.spec.name)
       }
       throw .usage("names and --all", "they contradict each other", help: parsed.spec.name)
     }
-    guard parsed.has("all") else { return names }
+    guard parsed.has("all") else { return try chosen(patterns) }
     let all = try self.names()
     if all.isEmpty { note("no breakers: nothing to \(parsed.spec.name)") }
-    return all
+    return ChosenBreakers(names: all, areMatches: true)
   }
 }
 
@@ -187,7 +187,7 @@ extension CommandContext {
   /// - Parameters:
   ///   - question: The question.
   ///   - parsed: The command line.
-  ///   - subject: The subject of the confirmation; nil for the command with `--all`.
+  ///   - subject: The subject of the confirmation; nil for the command with `--all` or a pattern.
   /// - Throws: If no user can be asked, or if the answer is no. Nothing has been done then.
   func confirm(
     _ question: String, _ parsed: ParsedCommand, for subject: String? = nil
@@ -195,7 +195,8 @@ extension CommandContext {
     if parsed.has("yes") { return }
     guard let ask = console.ask else {
       throw ControlError(
-        .usage, subject ?? "\(parsed.spec.name) --all", "there is no terminal to confirm it at",
+        .usage, subject ?? "\(parsed.spec.name) \(parsed.has("all") ? "--all" : "with a pattern")",
+        "there is no terminal to confirm it at",
         "add --yes")
     }
     guard ask("\(question) [y/N] ") else {

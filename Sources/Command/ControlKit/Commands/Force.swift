@@ -8,9 +8,9 @@ extension CommandSpec {
     name: "force",
     summary: "set or remove a mode that overrides the state",
     arguments: [
-      ArgumentSpec(
-        label: "NAME", kind: .name,
-        summary: "the breaker; created if it does not exist, but not by automatic"),
+      .changed(
+        "the breaker, or a pattern with *, ? or [a-z]; a breaker is created if it does not exist, but "
+          + "not by automatic"),
       ArgumentSpec(
         label: "MODE", kind: .choice(modes.map(\.wireName)),
         summary: "forced_open, forced_closed, observe or automatic"),
@@ -32,7 +32,7 @@ extension CommandSpec {
       Example(
         "cbctl force payments forced_open --for 2h --reason maintenance",
         "reject every call for two hours"),
-      Example("cbctl force payments automatic", "remove the mode"),
+      Example("cbctl force 'payments-*' automatic", "remove the mode of all that match"),
       Example("cbctl force payments forced_open --for 2h --fleet", "reject calls on every host"),
     ],
     exitCodes: [.done, .usage, .noBreaker, .unconfirmed, .storeUnavailable],
@@ -44,14 +44,14 @@ extension CommandSpec {
     }
     let length = try context.lengthOfChange(parsed, help: "force")
     let fleet = try context.fleet(of: parsed)
-    let name = parsed.text("NAME") ?? ""
     return try context.change(
-      name, creating: mode != .automatic, for: fleet, .force(mode, for: length),
+      creating: mode != .automatic, for: fleet, .force(mode, for: length),
       parsed
     ) {
       breaker throws(BreakerError) in
       try breaker.force(
         mode, for: length, reason: parsed.text("reason"), scope: fleet.scope)
+      return nil
     }
   }
 }
@@ -77,19 +77,34 @@ extension CommandContext {
     return .milliseconds(time.millisecondsSince1970 - now.millisecondsSince1970)
   }
 
-  /// Changes one breaker, and prints its state.
+  /// Changes one breaker, or all that match a pattern, and prints their states.
   ///
   /// A command that stops calls creates the breaker, because that may be before the first call.
-  fileprivate func change(
-    _ name: String, creating: Bool, for fleet: FleetStanding?, _ action: FleetCommand.Action,
-    _ parsed: ParsedCommand, _ body: (Breaker) throws(BreakerError) -> Void
+  func change(
+    creating: Bool, for fleet: FleetStanding?, _ action: FleetCommand.Action?,
+    _ parsed: ParsedCommand, _ body: (Breaker) throws(BreakerError) -> String?
   ) throws(ControlError) -> Ending {
-    let course = try course(of: fleet, giving: action, to: [name], parsed)
-    let breaker = creating ? try madeBreaker(name) : try existingBreaker(name, for: fleet)
-    let note = creating ? try noteOnFirstUse(of: name) : nil
-    try act { () throws(BreakerError) in try body(breaker) }
-    if let note { self.note(note) }
-    return try printState(of: [name], after: course)
+    let chosen = try chosen(parsed.patterns)
+    let (names, isMaking) = (chosen.names, creating && !chosen.areMatches)
+    var breakers: [Breaker] = []
+    for name in names {
+      breakers.append(isMaking ? try madeBreaker(name) : try existingBreaker(name, for: fleet))
+    }
+    var course: FleetCourse?
+    if let action { course = try self.course(of: fleet, giving: action, to: names, parsed) }
+    for (index, breaker) in breakers.enumerated() {
+      let note = isMaking ? try noteOnFirstUse(of: breaker.name) : nil
+      var remark: String?
+      do throws(ControlError) {
+        try act { () throws(BreakerError) in remark = try body(breaker) }
+      } catch {
+        if index > 0 { self.note("\(index) of \(names.count) breakers were changed") }
+        throw error
+      }
+      if let note { self.note(note) }
+      if let remark { self.note("\(VisibleText.name(breaker.name)): \(remark)") }
+    }
+    return try printState(of: names, after: course)
   }
 
   /// The message about a name that no breaker has yet, which may be a typo.
@@ -107,8 +122,8 @@ extension CommandSpec {
     name: "trip",
     summary: "open a breaker now",
     arguments: [
-      ArgumentSpec(
-        label: "NAME", kind: .name, summary: "the breaker; created if it does not exist")
+      .changed(
+        "the breaker, or a pattern with *, ? or [a-z]; a breaker is created if it does not exist")
     ],
     options: [
       OptionSpec(
@@ -127,17 +142,17 @@ extension CommandSpec {
       Example(
         "cbctl trip payments --for 10m --reason 'vendor is down'", "stop calls for ten minutes")
     ],
-    exitCodes: [.done, .usage, .unconfirmed, .storeUnavailable],
+    exitCodes: [.done, .usage, .noBreaker, .unconfirmed, .storeUnavailable],
     actsForUser: true
   ) { context, parsed throws(ControlError) in
     let fleet = try context.fleet(of: parsed)
-    let name = parsed.text("NAME") ?? ""
     let length = try context.lengthOfChange(parsed, help: "trip")
     let action = FleetCommand.Action.trip(for: length)
-    return try context.change(name, creating: true, for: fleet, action, parsed) {
+    return try context.change(creating: true, for: fleet, action, parsed) {
       breaker throws(BreakerError) in
       try breaker.trip(
         for: length, reason: parsed.text("reason"), scope: fleet.scope)
+      return nil
     }
   }
 }
@@ -146,15 +161,15 @@ extension CommandSpec {
   static let reset = CommandSpec(
     name: "reset",
     summary: "close breakers and clear their counters",
-    arguments: [ArgumentSpec(label: "NAME", kind: .name, count: .any, summary: "the breakers")],
+    arguments: [.changed("the breakers, or patterns with *, ? or [a-z]", .any)],
     options: [
       OptionSpec(name: "all", summary: "reset every breaker of the store"),
       .reason, .fleet, .wait, .yes,
     ],
     details: [
       "Every process notices the reset at its next call. A reset keeps the history and the mode.",
-      "If one of the breakers does not exist, none is reset. --all asks for confirmation; in a "
-        + "script, add --yes.",
+      "If one of the breakers does not exist, none is reset. --all asks for confirmation, as a pattern "
+        + "does; in a script, add --yes.",
       "--all --fleet resets the breakers that this store has, on every host.",
     ],
     examples: [Example("cbctl reset payments", "close it when the resource is known to be back")],
@@ -163,12 +178,13 @@ extension CommandSpec {
     actsForUser: true
   ) { context, parsed throws(ControlError) in
     let fleet = try context.fleet(of: parsed)
-    let names = try context.chosenNames(parsed)
+    let chosen = try context.chosen(parsed)
+    let names = chosen.names
     // All names of the store are those of breakers.
     if !parsed.has("all") {
       for name in names { _ = try context.existingBreaker(name, for: fleet) }
     }
-    if parsed.has("all"), !names.isEmpty {
+    if chosen.areMatches, !names.isEmpty {
       let hosts = fleet.map { " on every host of fleet \(VisibleText.name($0.fleet))" } ?? ""
       try context.confirm("reset \(CountedNoun.text(names.count, "breaker"))\(hosts)?", parsed)
     }

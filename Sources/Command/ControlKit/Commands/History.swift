@@ -6,9 +6,7 @@ extension CommandSpec {
     name: "history",
     summary: "list changes and operators' commands, oldest first",
     arguments: [
-      ArgumentSpec(
-        label: "NAME", kind: .name, count: .optional,
-        summary: "the breaker (default: every breaker)")
+      .patterns
     ],
     options: [
       OptionSpec(
@@ -32,10 +30,12 @@ extension CommandSpec {
     ],
     examples: [
       Example("cbctl history payments --since 1h", "list what happened in the last hour"),
-      Example("cbctl history --follow", "print the last 10 entries, then each new one"),
+      Example(
+        "cbctl history 'payments-*' --follow", "print the last 10 entries, then each new one"),
     ]
   ) { context, parsed throws(ControlError) in
-    let name = parsed.text("NAME")
+    let patterns = parsed.patterns
+    let name = patterns.count == 1 && patterns[0].isName ? patterns[0].text : nil
     let isFollowing = parsed.has("follow")
     let since = try context.beginning(parsed, help: "history")
     let usualLimit = isFollowing && since == nil ? usualTail : nil
@@ -46,12 +46,17 @@ extension CommandSpec {
     try context.connectToExisting()
     // Listening begins before the first read, so that no entry is missed between the two.
     let news = isFollowing ? try context.news(of: name) : nil
+    let isOfSome = name == nil && !patterns.isEmpty
     var entries = try context.ask { store throws(StoreError) in
-      try store.history(of: name, since: since, limit: limit.map { max(1, $0) })
+      try store.history(of: name, since: since, limit: isOfSome ? nil : limit.map { max(1, $0) })
     }
-    // A deleted breaker still has a history, so the name is checked only if there is none.
-    if entries.isEmpty, let name { _ = try context.snapshot(of: name) }
-    if limit == 0 { entries = [] }
+    entries.removeAll { !NamePattern.matches($0.name, patterns) }
+    // A deleted breaker still has a history, so a name is checked only if there is none.
+    for pattern in patterns where pattern.isName && (since == nil || entries.isEmpty) {
+      guard !entries.contains(where: { pattern.matches($0.name) }) else { continue }
+      _ = try context.snapshot(of: pattern.text)
+    }
+    if let limit { entries.removeFirst(max(0, entries.count - limit)) }
     let isTerminal = context.console.isOutputTerminal
     var lines = HistoryLines(
       now: isTerminal ? context.now() : nil, width: context.console.width, hasNames: name == nil)
@@ -61,7 +66,7 @@ extension CommandSpec {
       context.print(entries, &lines)
     }
     if let news {
-      context.follow(news, after: entries, &lines)
+      context.follow(news, patterns, after: entries, &lines)
     } else if entries.isEmpty {
       // Something may have changed: a store keeps only so many entries.
       context.note("no history: no change\(since == nil ? "" : " in that time") is on record")
@@ -95,7 +100,8 @@ extension CommandContext {
 
   /// Prints entries as they happen, until the output has no reader any more.
   fileprivate func follow(
-    _ news: HistoryNews, after entries: [HistoryEntry], _ lines: inout HistoryLines
+    _ news: HistoryNews, _ patterns: [NamePattern], after entries: [HistoryEntry],
+    _ lines: inout HistoryLines
   ) {
     var tail = HistoryTail(after: entries)
     let poll = DescriptorPoll(descriptors: [news.descriptor], output: console.outputDescriptor)
@@ -103,7 +109,8 @@ extension CommandContext {
       let end = poll.wait(atMost: news.longestWait)
       let delivery = news.take()
       tell(delivery.turn)
-      print(tail.unseen(of: delivery.entries), &lines)
+      let unseen = tail.unseen(of: delivery.entries)
+      print(unseen.filter { NamePattern.matches($0.name, patterns) }, &lines)
       if end.isOutputClosed { return }
     }
   }

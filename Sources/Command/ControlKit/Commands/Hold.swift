@@ -5,9 +5,9 @@ extension CommandSpec {
     name: "hold",
     summary: "hold calls until an instant, because the resource asks for it",
     arguments: [
-      ArgumentSpec(
-        label: "NAME", kind: .name,
-        summary: "the breaker; created if it does not exist, but not by --end")
+      .changed(
+        "the breaker, or a pattern with *, ? or [a-z]; a breaker is created if it does not exist, but not "
+          + "by --end")
     ],
     options: [
       OptionSpec(name: "for", kind: .duration, summary: "hold calls for D"),
@@ -53,34 +53,20 @@ extension CommandSpec {
 
 extension CommandContext {
   fileprivate func hold(_ parsed: ParsedCommand) throws(ControlError) -> Ending {
-    let name = parsed.text("NAME") ?? ""
     let length = try lengthOfChange(parsed, help: "hold") ?? .zero
-    let breaker = try madeBreaker(name)
-    let note = try noteOnFirstUse(of: name)
-    let hold = try act { () throws(BreakerError) in
-      try breaker.hold(for: length, reason: parsed.text("reason"), isOperators: true)
+    return try change(creating: true, for: nil, nil, parsed) { breaker throws(BreakerError) in
+      let hold = try breaker.hold(for: length, reason: parsed.text("reason"), isOperators: true)
+      guard let hold, hold.endsIn > length else { return nil }
+      return "held for another \(SpokenDuration.format(hold.endsIn)) already: nothing was changed"
     }
-    if let note { self.note(note) }
-    if let hold, hold.endsIn > length {
-      self.note(
-        "\(VisibleText.name(name)): held for another \(SpokenDuration.format(hold.endsIn)) already: "
-          + "nothing was changed")
-    }
-    return try printState(of: [name], after: nil)
   }
 
   fileprivate func endHold(_ parsed: ParsedCommand) throws(ControlError) -> Ending {
-    let name = parsed.text("NAME") ?? ""
     let fleet = try fleet(of: parsed)
-    let breaker = try existingBreaker(name, for: fleet)
-    let course = try course(of: fleet, giving: .endHold, to: [name], parsed)
-    let hasEnded = try act { () throws(BreakerError) in
-      try breaker.endHold(reason: parsed.text("reason"), scope: fleet.scope)
+    return try change(creating: false, for: fleet, .endHold, parsed) {
+      breaker throws(BreakerError) in
+      if try breaker.endHold(reason: parsed.text("reason"), scope: fleet.scope) { return nil }
+      return fleet == nil ? "not held: nothing was changed" : "not held on this host"
     }
-    if !hasEnded {
-      let place = fleet == nil ? "not held: nothing was changed" : "not held on this host"
-      note("\(VisibleText.name(name)): \(place)")
-    }
-    return try printState(of: [name], after: course)
   }
 }
