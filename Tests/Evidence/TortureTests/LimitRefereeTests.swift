@@ -3,11 +3,12 @@ import Testing
 
 /// The referee of a limit, with calls that are made up.
 @Suite struct LimitRefereeTests {
-  /// Lines that a referee hears, one in each nanosecond; what begins with `!` is done to it.
+  /// Lines that a referee hears, one in each nanosecond unless time passes; what begins with `!` is done to it.
   private static func referee(limit: Int = 4, reserved: Int = 0, _ text: String) -> LimitReferee {
     var referee = LimitReferee(limit: limit, reserved: reserved, at: 0)
-    for (index, line) in text.split(separator: "\n").enumerated() {
-      let now = Int64(index + 1)
+    var now: Int64 = 0
+    for line in text.split(separator: "\n") {
+      now += 1
       let words = line.split(separator: " ")
       switch words[0] {
       case "!will": referee.limitWillChange(to: Int(words[1]) ?? 0, at: now)
@@ -16,6 +17,11 @@ import Testing
       case "!hold":
         referee.willBeHeld()
         referee.isHeld(from: now, for: Int64(words[1]) ?? 0, since: now)
+      case "!pass": now += Int64(words[1]) ?? 0
+      case "!fast": referee.rateWillChange(at: now)
+      case "!rate":
+        referee.rateHasChanged(
+          to: .init(calls: Int(words[1]) ?? 0, milliseconds: Int(words[2]) ?? 0), at: now)
       case "!closed": referee.hangUp(String(words[1]), isOwner: true)
       default: referee.hear(String(line).replacing("NOW", with: "\(now)"), at: now)
       }
@@ -54,6 +60,47 @@ import Testing
     let late = "want 2.1 1 ordinary NOW\n"
     #expect(Self.kinds(early + late + "hold 2.1") == [.inHold])
     #expect(Self.kinds(early + late + String(repeating: "left 1.1\n", count: 7) + "hold 2.1") == [])
+  }
+
+  /// Calls that begin at once, each in a nanosecond of its own.
+  private static func calls(_ numbers: ClosedRange<Int>, retry: Bool = false) -> String {
+    numbers.map {
+      "want \($0).1 1 ordinary NOW\(retry ? " retry" : "")\nhold \($0).1\nleft \($0).1\nended \($0).1 ran\n"
+    }
+    .joined()
+  }
+
+  @Test func `calls that begin too fast are found, unless they were asked for under another rate`()
+  {
+    #expect(Self.kinds("!rate 2 1\n" + Self.calls(1...2)) == [])
+    #expect(Self.kinds("!rate 2 1\n" + Self.calls(1...3)) == [.tooFast])
+    #expect(Self.kinds("!rate 2 1\n" + Self.calls(1...2) + "!fast\n" + Self.calls(3...9)) == [])
+    #expect(
+      Self.kinds("!rate 1 1\n" + Self.calls(1...1) + "!fast\n!rate 2 1\n" + Self.calls(2...3)) == []
+    )
+    let early = "want 1.1 1 ordinary NOW\n!rate 1 1\n"
+    #expect(Self.kinds(early + Self.calls(2...2) + "hold 1.1") == [])
+    let lost = "!rate 2 1\n" + Self.calls(1...2) + "!lost\n"
+    #expect(Self.kinds(lost + Self.calls(3...4)) == [])
+    #expect(Self.kinds(lost + "!fast\n!rate 2 1\n" + Self.calls(3...9)) == [])
+    #expect(
+      Self.kinds(lost + "!pass 3000000000\n" + Self.calls(3...9))
+        == Array(repeating: .tooFast, count: 5))
+  }
+
+  @Test func `calls in two intervals are compared with two of them`() {
+    let waiting = (1...3).map { "want \($0).1 1 ordinary NOW\n" }.joined()
+    let begun = (1...3).map { "hold \($0).1\n" }.joined()
+    // Each may have begun a millisecond after the one before.
+    #expect(Self.kinds("!rate 1 1\n" + waiting + "!pass 2000000\n" + begun) == [])
+    #expect(Self.kinds("!rate 1 1\n" + waiting + "!pass 1999990\n" + begun) == [.tooFast])
+  }
+
+  @Test func `more retries than the budget are found`() {
+    // Twenty in the two seconds that may be meant, and a fifth of ten attempts, with the one that made the page.
+    let attempts = Self.calls(1...9)
+    #expect(Self.kinds(attempts + Self.calls(11...32, retry: true)) == [])
+    #expect(Self.kinds(attempts + Self.calls(11...33, retry: true)) == [.tooManyRetries])
   }
 
   /// Three calls that wait for the end of a hold of eight nanoseconds, and the first of them.

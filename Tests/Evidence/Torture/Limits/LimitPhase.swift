@@ -39,17 +39,22 @@ final class LimitPhase {
     own = SharedStore(
       path: directory.file("breakers.db"),
       options: StoreOptions(lockTimeout: .seconds(1), onStoreFailure: .throw))
+    let rate = LimitPlan.rates[0]
     let policy = try BreakerPolicy(
       words: "max-concurrent=\(LimitPlan.limit) queue=\(plan.places)"
         + " queue-timeout=\(plan.patience) lost-calls=failure max-failures=1000000"
         + (plan.reserved > 0 ? " reserve=\(plan.reserved)" : "")
-        + (plan.kind == .holds ? " ramp-up=\(LimitPlan.rampUp)ms" : ""))
+        + (plan.kind == .holds ? " ramp-up=\(LimitPlan.rampUp)ms" : "")
+        + (plan.kind == .rates ? " rate=\(rate.text) retry-budget=\(LimitPlan.retryBudget)%" : ""))
     breaker = try own.breaker("api", policy: policy)
     // From now on there is a page.
     try breaker.run {}
     witness = try Witness(
       path: directory.file("witness"),
       LimitReferee(limit: LimitPlan.limit, reserved: plan.reserved, at: Witness.now))
+    if plan.kind == .rates {
+      witness.withReferee { $0.rateHasChanged(to: rate, at: Witness.now) }
+    }
   }
 
   func run() throws -> [Violation] {
@@ -66,6 +71,7 @@ final class LimitPhase {
       try carryOut(plan.nextFault())
       resume(before: Witness.now)
     }
+    witness.withReferee { $0.rateWillChange(at: Witness.now) }
     tally.handovers = dead.end()
     resume(before: .max)
     rest()
@@ -120,6 +126,7 @@ extension LimitPhase {
     case .stop: stop(number)
     case .losePage(let how): try losePage(how)
     case .hold(let milliseconds): try hold(milliseconds)
+    case .changeRate(let rate): try change(to: rate)
     }
   }
 
@@ -128,6 +135,13 @@ extension LimitPhase {
     witness.withReferee { $0.limitWillChange(to: limit, at: Witness.now) }
     try override(.maxConcurrent, "\(limit)")
     witness.withReferee { $0.limitHasChanged(at: Witness.now) }
+  }
+
+  private func change(to rate: LimitPlan.Rate) throws {
+    tally.changes += 1
+    witness.withReferee { $0.rateWillChange(at: Witness.now) }
+    try override(.rate, rate.text)
+    witness.withReferee { $0.rateHasChanged(to: rate, at: Witness.now) }
   }
 
   /// Holds all calls, as an answer 429 does.
@@ -257,6 +271,8 @@ extension LimitPhase {
 
   /// A call that takes all of the limit has room once nothing is under way.
   private func judgeRoom() throws {
+    // A rate is no reason to turn it away.
+    try override(.queueTimeout, "1h")
     do {
       let start = Witness.now
       try breaker.claiming(units: Self.all).run {}
@@ -288,8 +304,6 @@ extension LimitPhase {
   /// several attempts: a queue without an order would pass none of them.
   private func judgeOrder() throws {
     try change(to: 1 + plan.reserved)
-    // All of them have to start before the first one gives up.
-    try override(.queueTimeout, "1h")
     for attempt in 0..<10 {
       let came = try lineUp("q\(attempt)n")
       let isInOrder = witness.withReferee { $0.beganInOrder(came) }
@@ -362,6 +376,9 @@ struct LimitTally {
   private var cancelled = 0
   private var mostOvertaken = 0
   private var longestWait: Int64 = 0
+  private var retries = 0
+  private var rated = 0
+  private var permittedByRate: Double = 0
 
   /// How long the room of the dead was kept from the waiters, in nanoseconds.
   var handovers: [Int64] = []
@@ -372,6 +389,7 @@ struct LimitTally {
     cancelled = referee.cancelled
     mostOvertaken = referee.mostOvertaken
     longestWait = referee.longestWait
+    (retries, rated, permittedByRate) = (referee.retries, referee.rated, referee.permittedByRate)
   }
 
   static func += (left: inout LimitTally, right: LimitTally) {
@@ -389,6 +407,9 @@ struct LimitTally {
     left.cancelled += right.cancelled
     left.mostOvertaken = max(left.mostOvertaken, right.mostOvertaken)
     left.longestWait = max(left.longestWait, right.longestWait)
+    left.retries += right.retries
+    left.rated += right.rated
+    left.permittedByRate += right.permittedByRate
     left.handovers += right.handovers
   }
 
@@ -400,6 +421,7 @@ struct LimitTally {
     }
     return "processes \(processes), kills \(kills), stops \(stops), changes \(changes),"
       + " pages lost \(pages), holds \(holds), calls \(begun), turned away \(turnedAway), cancelled \(cancelled),"
+      + " retries \(retries), calls under a rate \(rated) of \(Int(permittedByRate)),"
       + " lost calls \(lost), recorded within \(longestRecord / 1_000_000) ms, longest wait \(longestWait / 1_000_000) ms,"
       + " overtaken by \(mostOvertaken), room of the dead free \(sorted.count) times in"
       + " \(milliseconds(50)) ms (median), \(milliseconds(99)) ms (99 of 100),"

@@ -4,7 +4,8 @@ import TestSupport
 struct LimitPlan {
   /// The faults besides changes of the limit; a short run begins with the most telling kinds.
   enum Kind: String, CaseIterable {
-    case mixed, holds, losses, pages, forks, programs, stops, closing, cancellations, kills, calm
+    case mixed, rates, holds, losses, pages, forks, programs, stops, closing, cancellations, kills,
+      calm
   }
 
   /// A fault.
@@ -13,6 +14,7 @@ struct LimitPlan {
     case kill, stop
     case losePage(how: Int)
     case hold(milliseconds: Int)
+    case changeRate(to: Rate)
   }
 
   var kind: Kind
@@ -21,6 +23,8 @@ struct LimitPlan {
   /// How many may wait; fewer than there are callers in some phases.
   var places: Int
   var seconds: Int
+  var patienceUnderRate: String
+  var losesPages: Bool
   var random: SeededRandom
 
   /// The limit from which a phase begins.
@@ -37,15 +41,43 @@ struct LimitPlan {
     kind = Kind.allCases[number % Kind.allCases.count]
     reserved = random.pick([0, 0, 1])
     places = random.pick([12, 200, 200])
-    seconds = kind == .pages ? 9 : 4
+    seconds = kind == .pages ? 9 : kind == .rates ? 6 : 4
+    patienceUnderRate = random.pick(["1ms", "20ms", "5s"])
+    losesPages = random.number(0...3) == 0
     self.random = random
   }
 
-  /// How long a caller waits: in a copy of the page, calls are under way that no process ends.
-  var patience: String { kind == .pages ? "5s" : "1m" }
+  /// How many calls may begin in each interval of so many milliseconds.
+  struct Rate {
+    var calls: Int
+    var milliseconds: Int
+
+    var text: String { "\(calls)/\(milliseconds)ms" }
+  }
+
+  /// Rates that fewer calls want than there are callers, so that all of each can be used.
+  static let rates = [
+    Rate(calls: 1, milliseconds: 10), Rate(calls: 5, milliseconds: 50),
+    Rate(calls: 20, milliseconds: 200), Rate(calls: 60, milliseconds: 400),
+  ]
+
+  /// The share of the first attempts that may be sent again, in percent.
+  static let retryBudget = 20
+
+  /// How long a caller waits.
+  ///
+  /// In a copy of the page, calls are under way that no process ends. Of a caller that does not wait for long, it is known
+  /// well when its call began.
+  var patience: String {
+    switch kind {
+    case .pages: "5s"
+    case .rates: patienceUnderRate
+    default: "1m"
+    }
+  }
 
   var description: String {
-    "\(kind.rawValue), \(reserved) reserved, \(places) places, \(seconds) s"
+    "\(kind.rawValue), \(reserved) reserved, \(places) places for \(patience), \(seconds) s"
   }
 
   /// Acts that the workers are told to do now and then.
@@ -54,6 +86,7 @@ struct LimitPlan {
     case .calm, .kills, .losses, .stops: ["nest"]
     // In a new page, the room of an outer call is worth nothing, and calls inside of others are held as well.
     case .pages, .holds: []
+    case .rates: ["retry"]
     case .cancellations: ["cancel", "nest"]
     case .forks: ["fork", "nest"]
     case .programs: ["exec", "nest"]
@@ -70,6 +103,10 @@ struct LimitPlan {
     case .holds where random.number(0...1) == 0:
       return .hold(milliseconds: random.number(20...Self.longestHold))
     case .holds: return random.number(0...1) == 0 ? .stop : .kill
+    case .rates where random.number(0...11) == 0: return .changeRate(to: random.pick(Self.rates))
+    case .rates where losesPages && random.number(0...19) == 0:
+      return .losePage(how: random.number(0...3))
+    case .rates: return random.number(0...1) == 0 ? .stop : .kill
     case .pages where random.number(0...19) == 0: return .losePage(how: random.number(0...3))
     case .mixed where random.number(0...2) == 0: return .stop
     case .kills, .losses, .forks, .programs, .pages, .mixed: return .kill

@@ -83,6 +83,11 @@ final class LimitWorker: Sendable {
     return Testimony(of: "\(life).\(number)", to: socket)
   }
 
+  /// Whether the next call is one that is made again.
+  private func isRetry(_ random: inout SeededRandom) -> Bool {
+    has("retry") && random.number(0...1) == 0
+  }
+
   private static func draw(_ random: inout SeededRandom) -> (units: Int, inBackground: Bool) {
     (random.pick([1, 1, 1, 2, 2, 3]), random.number(0...3) == 0)
   }
@@ -103,33 +108,34 @@ extension LimitWorker {
   ) -> Bool {
     let (units, inBackground) = Self.draw(&random)
     let micros = UInt32(Self.duration(&random))
+    let isRetry = isRetry(&random)
     guard let testimony = testimony(of: life),
-      testimony.want(units, inBackground: inBackground)
+      testimony.want(units, inBackground: inBackground, isRetry: isRetry)
     else { return false }
     let claimant = breaker.claiming(units: units, inBackground: inBackground)
     do {
       switch kind ?? random.number(Self.kinds) {
-      case 0:
+      case 0 where !isRetry:
         try claimant.run {
           testimony.hold()
           usleep(micros)
           testimony.leave()
         }
       case 1:
-        let permit = try claimant.acquire()
+        let permit = try claimant.acquire(isRetry: isRetry)
         testimony.hold()
         usleep(micros)
         testimony.leave()
         permit.fail()
       case 2:
         // Dropped rather than reported.
-        let permit = try claimant.acquire().shared()
+        let permit = try claimant.acquire(isRetry: isRetry).shared()
         testimony.hold()
         usleep(micros)
         testimony.leave()
         withExtendedLifetime(permit) {}
       default:
-        let permit = try claimant.acquire()
+        let permit = try claimant.acquire(isRetry: isRetry)
         testimony.hold()
         usleep(micros)
         testimony.leave()

@@ -117,9 +117,10 @@ final class Testimony: Sendable {
   deinit { close(descriptor) }
 
   /// Says that the call is asked for now; false if no more calls should be made.
-  func want(_ units: Int, inBackground: Bool) -> Bool {
+  func want(_ units: Int, inBackground: Bool, isRetry: Bool = false) -> Bool {
     let priority = inBackground ? "background" : "ordinary"
-    return tell("want \(name) \(units) \(priority) \(Witness.now)")
+    let retry = isRetry ? " retry" : ""
+    return tell("want \(name) \(units) \(priority) \(Witness.now)\(retry)")
   }
 
   /// Says that the call has its room.

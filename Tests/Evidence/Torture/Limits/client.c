@@ -93,12 +93,12 @@ static int tell_of(testimony *its, const char *verb, const char *rest) {
   return tell(its, line);
 }
 
-static int want(testimony *its, int units, int in_background) {
+static int want(testimony *its, int units, int in_background, int is_retry) {
   char rest[NAME];
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  snprintf(rest, sizeof rest, "%d %s %lld", units, in_background ? "background" : "ordinary",
-           now.tv_sec * 1000000000LL + now.tv_nsec);
+  snprintf(rest, sizeof rest, "%d %s %lld%s", units, in_background ? "background" : "ordinary",
+           now.tv_sec * 1000000000LL + now.tv_nsec, is_retry ? " retry" : "");
   return tell_of(its, "want", rest);
 }
 
@@ -128,9 +128,9 @@ static void complain(testimony *its, const char *what) {
  */
 
 /* Waits for a turn as an event loop does, or gives it up after `patience` milliseconds, if that is not negative. */
-static int enter_by_turn(sb_breaker *claimant, sb_permit *permit, sb_rejection *rejection, int patience) {
+static int enter_by_turn(sb_breaker *claimant, sb_permit *permit, sb_rejection *rejection, int patience, int flags) {
   sb_turn *turn;
-  int code = sb_turn_open(claimant, 0, permit, rejection, &turn, 0);
+  int code = sb_turn_open(claimant, flags, permit, rejection, &turn, 0);
   if (code != SB_WAITING) return code;
   do {
     struct pollfd ready = {sb_turn_descriptor(turn), POLLIN, 0};
@@ -204,6 +204,7 @@ static int call(uint64_t *random, const char *its_life, int is_child) {
   int outcome = outcomes[number(random, 2)], code;
   int patience = has("cancel") && number(random, 2) == 0 ? number(random, 40) : -1;
   int forks = !is_child && has("fork") && number(random, 19) == 0;
+  int is_retry = has("retry") && number(random, 1) == 0, flags = is_retry ? SB_RETRY : 0;
   int executes = !is_child && has("exec") && number(random, 59) == 0;
   sb_breaker *claimant = claimants[units][in_background];
   sb_permit permit = SB_PERMIT_INIT;
@@ -211,13 +212,13 @@ static int call(uint64_t *random, const char *its_life, int is_child) {
   testimony its;
   pid_t child = -1;
   if (!speak_of_next(&its, its_life)) return 0;
-  if (!want(&its, units, in_background)) {
+  if (!want(&its, units, in_background, is_retry)) {
     close(its.descriptor);
     return 0;
   }
-  code = way == 0   ? enter_by_turn(claimant, &permit, &rejection, patience)
-         : way == 1 ? sb_enter(claimant, &permit, &rejection, SB_SURROUND)
-                    : sb_enter(claimant, &permit, &rejection, 0);
+  code = way == 0   ? enter_by_turn(claimant, &permit, &rejection, patience, flags)
+         : way == 1 ? sb_enter(claimant, &permit, &rejection, SB_SURROUND | flags)
+                    : sb_enter(claimant, &permit, &rejection, flags);
   if (code == SB_OK) {
     hold(&its);
     if (executes) become_another(&its);
@@ -273,7 +274,7 @@ static void wait_in_line(sb_breaker *breaker) {
   if (!speak_of(&its, words[4])) exit(2);
   if (sb_breaker_claiming(breaker, ALL, flags, &claimant) != SB_OK) die("sb_breaker_claiming");
   int code = strcmp(words[6], "task") ? sb_enter(claimant, &permit, &rejection, 0)
-                                      : enter_by_turn(claimant, &permit, &rejection, -1);
+                                      : enter_by_turn(claimant, &permit, &rejection, -1, 0);
   if (code != SB_OK) die("a call that waits in line");
   hold(&its);
   tell_of(&its, "left", "");

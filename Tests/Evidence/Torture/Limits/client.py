@@ -48,9 +48,10 @@ class Testimony:
         except OSError:
             return False
 
-    def want(self, units, background):
+    def want(self, units, background, retry=False):
         priority = "background" if background else "ordinary"
-        return self.tell(f"want {self.name} {units} {priority} {time.monotonic_ns()}")
+        return self.tell(
+            f"want {self.name} {units} {priority} {time.monotonic_ns()}{' retry' if retry else ''}")
 
     def hold(self):
         self._has_begun = True
@@ -129,12 +130,13 @@ class Worker:
         """Make a call; return whether to go on. The child of a fork neither forks nor executes."""
         call = Call(draw)
         testimony = self.testimony(life)
-        if not testimony.want(call.units, call.background):
+        retry = "retry" in self.habits and draw.randrange(2) == 0
+        if not testimony.want(call.units, call.background, retry):
             testimony.close()
             return False
         forks = not is_child and "fork" in self.habits and draw.randrange(20) == 0
         executes = is_first and "exec" in self.habits and draw.randrange(60) == 0
-        claimant = self.breaker.claiming(units=call.units, background=call.background)
+        claimant = self.breaker.claiming(units=call.units, background=call.background, retry=retry)
         child = None
 
         def work():
@@ -228,10 +230,11 @@ class Worker:
         """Make a call from a task of its own; return whether to go on."""
         call = Call(draw)
         testimony = self.testimony(self.life)
-        if not testimony.want(call.units, call.background):
+        retry = "retry" in self.habits and draw.randrange(2) == 0
+        if not testimony.want(call.units, call.background, retry):
             testimony.close()
             return False
-        claimant = self.breaker.claiming(units=call.units, background=call.background)
+        claimant = self.breaker.claiming(units=call.units, background=call.background, retry=retry)
 
         async def work():
             testimony.hold()

@@ -100,7 +100,7 @@ struct Violation: Sendable, CustomStringConvertible {
     case exitCode, death, stuck, damage
     case inventedEffect, openedByOthers, disagreement, falseConfirmation
     case tooManyUnderWay, lostRoom, starved, outOfTurn, lostCall, inventedLoss, wrongAnswer
-    case inHold, inRamp
+    case inHold, inRamp, tooFast, tooManyRetries
   }
 
   var kind: Kind

@@ -21,6 +21,7 @@ struct LimitReferee: Sendable {
     var units: Int
     var isBackground: Bool
     var asked: Int64
+    var isRetry: Bool
     var state = State.waiting
 
     /// The units that it takes at least; a call that asks for more than the limit takes all of it.
@@ -65,6 +66,21 @@ struct LimitReferee: Sendable {
   /// The latest hold; nil while none is certain.
   private var hold: Hold?
 
+  /// The rate; nil while none is certain.
+  private var rate: Rate?
+  private var isRated = false
+
+  /// How many calls have begun that were made again, and how many first attempts may have ended.
+  private(set) var retries = 0
+
+  /// The call that has made the page was one.
+  private var attempts = 1
+  private let start: Int64
+
+  /// How many calls have begun under a rate, and how many could have.
+  private(set) var rated = 0
+  private(set) var permittedByRate: Double = 0
+
   private(set) var violations: [Violation] = []
 
   /// Counts for the line that the run prints.
@@ -92,6 +108,7 @@ struct LimitReferee: Sendable {
   init(limit: Int, reserved: Int = 0, at now: Int64) {
     limits = [Limit(units: limit, from: now)]
     self.reserved = reserved
+    start = now
   }
 
   /// A time in which no call begins, and the ramp after it.
@@ -111,6 +128,22 @@ struct LimitReferee: Sendable {
 
     /// The units of the calls that were about to end since: no more can have succeeded.
     var left = 0
+  }
+
+  /// A rate, and the calls that were asked for since it was in force for certain.
+  ///
+  /// Each has begun at some instant after it was asked for, and before it said that it has its room.
+  private struct Rate {
+    var calls: Int
+    var interval: Int64
+    var start: Int64
+    var since: Int64
+
+    /// When those that have begun were asked for, the earliest first.
+    var asked: [Int64] = []
+
+    /// How many of the latest are compared with each other.
+    static let most = 2_000
   }
 
   private mutating func complain(_ kind: Violation.Kind, _ text: String) {
@@ -133,15 +166,16 @@ extension LimitReferee {
     let words = line.split(separator: " ").map { String($0) }
     let name = words.count > 1 ? words[1] : ""
     switch (words.first, words.count) {
-    case ("want", 5):
+    case ("want", 5), ("want", 6):
       guard let units = Int(words[2]), let asked = Int64(words[4]) else { break }
       let call = Call(
         life: Self.life(of: name), units: units, isBackground: words[3] == "background",
-        asked: asked)
+        asked: asked, isRetry: words.last == "retry")
       if !isGone(call.life) { calls[name] = call }
       return
     case ("hold", 2): return begin(name, at: now)
     case ("left", 2):
+      if calls[name]?.isRetry == false { attempts += 1 }
       calls[name]?.state = .leaving
       return noteLeaving(of: name, at: now)
     case ("ended", 3): return end(name, words[2])
@@ -186,6 +220,8 @@ extension LimitReferee {
     begunInQuiet?.append(name)
     noteOvertaking(by: call)
     judgeHold(name, call, at: now)
+    judgeRate(name, call, at: now)
+    if call.isRetry { judgeBudget(name, at: now) }
     guard call.isJudged else { return }
     judge(name, call, under: most)
     settleEstates(under: most, at: now)
@@ -240,6 +276,7 @@ extension LimitReferee {
     for (key, call) in calls where isGone(call.life) {
       calls[key] = nil
       lost.most += 1
+      if !call.isRetry { attempts += 1 }
       guard call.state == .underWay else { continue }
       if isKilled { lost.least += 1 }
       if call.isJudged { estates.append(Estate(life: call.life, weight: call.weight)) }
@@ -260,6 +297,8 @@ extension LimitReferee {
     while total > limit, !estates.isEmpty {
       total -= estates.removeFirst().weight
     }
+    // Under a rate there is mostly room, so calls prove nothing by not taking that of the dead.
+    if isRated { return }
     for index in estates.indices where estates[index].died != nil { estates[index].begun += 1 }
     let late = estates.filter { estate in
       estate.begun > Self.patience.calls
@@ -310,6 +349,55 @@ extension LimitReferee {
       calls[name]?.overtaken = 0
     }
     estates = []
+    if rate != nil { rate?.since = judgedSince }
+    rate?.asked = []
+  }
+}
+
+/// Rates, and the budget for retries.
+extension LimitReferee {
+  /// From now on, another rate may be in force.
+  mutating func rateWillChange(at now: Int64) {
+    if let rate {
+      permittedByRate += Double(rate.calls) * Double(now - rate.start) / Double(rate.interval)
+    }
+    rate = nil
+  }
+
+  /// From now on, each call that is asked for begins under a rate.
+  mutating func rateHasChanged(to rate: LimitPlan.Rate, at now: Int64) {
+    isRated = true
+    self.rate = Rate(
+      calls: rate.calls, interval: Int64(rate.milliseconds) * 1_000_000, start: now,
+      since: max(now, judgedSince))
+  }
+
+  private mutating func judgeRate(_ name: String, _ call: Call, at now: Int64) {
+    guard var rate else { return }
+    rated += 1
+    guard call.asked >= rate.since else { return }
+    let place = (rate.asked.lastIndex { $0 <= call.asked } ?? -1) + 1
+    rate.asked.insert(call.asked, at: place)
+    if rate.asked.count > Rate.most { rate.asked.removeFirst() }
+    self.rate = rate
+    // Of all of these it is certain that they have begun since the earliest of them was asked for.
+    for (others, asked) in rate.asked.reversed().enumerated() {
+      let least = Int64(others / rate.calls) * rate.interval
+      guard now - asked < least else { continue }
+      return complain(
+        .tooFast,
+        "\(others + 1) calls began within \(now - asked) ns, which take \(least), with \(name)")
+    }
+  }
+
+  private mutating func judgeBudget(_ name: String, at now: Int64) {
+    retries += 1
+    // Ten a second, and the first second may have been nearly over when it began.
+    let seconds = Int((now - start) / 1_000_000_000) + 2
+    let most = attempts * LimitPlan.retryBudget / 100 + 10 * seconds
+    guard retries > most else { return }
+    complain(
+      .tooManyRetries, "\(retries) with \(name), after \(attempts) first attempts in \(seconds) s")
   }
 }
 
