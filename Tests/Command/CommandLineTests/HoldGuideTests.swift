@@ -27,7 +27,7 @@ import Testing
   }
 
   private func run(_ script: String) throws -> (output: String, code: Int32?) {
-    try shell.run("API=https://api.example; export API\n" + script)
+    try shell.run("OPENAI_API_KEY=sk-1; export OPENAI_API_KEY\n" + script)
   }
 
   private func timesAsked() throws -> Int {
