@@ -47,6 +47,10 @@ class Replays(unittest.TestCase):
     def test_the_longest_time_that_an_answer_names_stands(self):
         self.check("deadlines.py")
 
+    def test_in_a_blackout_only_probes_begin_once_one_process_was_turned_away(self):
+        kinds = ["--kind", "one for all", "--kind", "one for all, 1 s"]
+        self.check("outages.py", "--processes", "12", "--rate", "200", *kinds)
+
     def test_a_claim_that_does_not_hold_ends_a_replay_with_1(self):
         program = "from figures import Figures\nit = Figures('it')\nit.claim('one', 1, expected={})\nit.end()"
         for found, code in ((1, 0), (2, 1)):

@@ -8,13 +8,17 @@ from run to run.
 - Retry-After: each agent waits by itself for as long as its own answer says, and up to a tenth longer.
 - interlock: as backoff, behind the transport of interlock-cb as it is, with one breaker in each process. It is
   left out where the packages interlock-cb and httpx are not installed.
+- pyrate: all agents share a limiter of pyrate-limiter over SQLite, with its lock on a file, and wait for it; after a 429,
+  as Retry-After. It is left out where the package pyrate-limiter is not installed.
 - SharedBreaker: at most 8 requests are under way, and the others wait in a queue, also for the end of a hold.
+- with a rate: as SharedBreaker, and 60 requests begin in any minute.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import random
 import time
 
@@ -74,9 +78,22 @@ def interlock(scene, port, who, scale):
     backing_off(scale, try_once)
 
 
-def shared(scene, port, who, scale):
+def pyrate(scene, port, who, scale):
+    from pyrate_limiter import limiter_factory
+
+    path = os.path.join(scene.directory, "pyrate.db")
+    limiter = limiter_factory.create_sqlite_limiter(
+        QUOTA, round(MINUTE * scale * 1_000), db_path=path, use_file_lock=True)
+    while True:
+        limiter.try_acquire("the key")
+        wait = too_many_requests(ask(port, who))
+        if wait is not None:
+            time.sleep(wait * random.uniform(1, 1.1))
+
+
+def shared(scene, port, who, scale, **policy):
     llm = scene.store().breaker(
-        "the key", hold=too_many_requests, max_concurrent=LIMIT, queue_timeout=86_400)
+        "the key", hold=too_many_requests, max_concurrent=LIMIT, queue_timeout=86_400, **policy)
     guarded = llm(ask)
     while True:
         try:
@@ -85,7 +102,14 @@ def shared(scene, port, who, scale):
             time.sleep(rejected.retry_after or scale)
 
 
-KINDS = {"backoff": backoff, "Retry-After": obedient, "interlock": interlock, "SharedBreaker": shared}
+def rated(scene, port, who, scale):
+    shared(scene, port, who, scale, rate=f"{QUOTA}/{round(MINUTE * scale * 1_000)}ms")
+
+
+KINDS = {
+    "backoff": backoff, "Retry-After": obedient, "interlock": interlock, "pyrate": pyrate, "SharedBreaker": shared,
+    "with a rate": rated}
+NEEDS = {"interlock": ["interlock", "httpx"], "pyrate": ["pyrate_limiter", "filelock"]}
 
 
 def agent(commands, scene, port, who, scale, kind):
@@ -137,8 +161,9 @@ def main():
         f"a minute is played in {options.window:g} s, and times are told as if it were one")
     rows = [("", "quota used", "429s a minute", "at most", "longest wait of one agent")]
     for kind in options.kind or KINDS:
-        if kind == "interlock" and not all(map(importlib.util.find_spec, ("interlock", "httpx"))):
-            print("left out: interlock, because interlock-cb or httpx is not installed\n")
+        missing = [name for name in NEEDS.get(kind, []) if not importlib.util.find_spec(name)]
+        if missing:
+            print(f"left out: {kind}, because the module {missing[0]} is not installed\n")
             continue
         log = play(options.agents, kind, windows * options.window, options.window)
         log = [one for one in log if one["window"] < windows]
@@ -149,7 +174,7 @@ def main():
         rows.append((
             kind, f"{served / windows / QUOTA:.0%}", f"{sum(refused) / windows:.1f}", max(refused),
             f"{wait / 1_000 * MINUTE / options.window:.0f} s"))
-        if kind == "SharedBreaker":
+        if KINDS[kind] in (shared, rated):
             figures.claim(f"at most {LIMIT} get a 429 in a minute", max(refused) <= LIMIT)
     figures.table(*rows)
     figures.end()
