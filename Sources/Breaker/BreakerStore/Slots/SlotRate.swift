@@ -38,6 +38,11 @@ struct RateWord: Hashable {
 
   func isSame(as other: RateWord) -> Bool { plain == other.plain }
 
+  /// Whether a call that began under this word has kept to another one too: what no longer counts is no change.
+  func isStillMet(by other: RateWord) -> Bool {
+    isSame(as: other) && (isNarrowed || !other.isNarrowed)
+  }
+
   /// The rate alone, without what it says of the ring.
   var plain: RateWord { narrowed(false).unordered(false) }
 
@@ -97,8 +102,11 @@ extension SlotBlock {
       guard isPrompt(&claim) else { continue }
       // A lower rate that was put in force meanwhile did not see this call.
       let isMine = !word.isNarrowed || !isTooMany(word, with: claim)
-      if isMine, rate == word { return nil }
+      if isMine, word.isStillMet(by: rate) { return nil }
       unsafe sb_decide(instant(claim.index), UInt64(bitPattern: claim.at), claim.replaced)
+      // Or the entry would be the last one that callers look at.
+      let next = claim.index + 1 == word.calls ? 0 : claim.index + 1
+      unsafe sb_decide(header(.ringCursor), UInt64(next), UInt64(claim.index))
     }
   }
 
@@ -149,13 +157,8 @@ extension SlotBlock {
     var index = Int(start % UInt64(calls))
     var now = before
     var earliest = Int64.max
-    var (last, isInOrder) = (UInt64(0), true)
-    // Calls that begin at once may have their instants the other way round, which costs others no more than that.
-    let disorder = UInt64(clamping: min(Self.mostAhead, interval / 1_024))
     for _ in 0..<(word.isUnordered ? calls : min(calls, Self.mostLooks)) {
       let found = unsafe sb_load(instant(index))
-      isInOrder = isInOrder && found.addingReportingOverflow(disorder).0 >= last
-      last = found
       let free = freeInstant(of: found, interval, &now)
       if free <= now {
         let next = index + 1 == calls ? 0 : index + 1
@@ -168,12 +171,25 @@ extension SlotBlock {
       }
       index = index + 1 == calls ? 0 : index + 1
     }
-    // A rate that is used up finds out that the order is back.
-    if word.isUnordered, isInOrder {
-      unsafe sb_decide(header(.rate), word.bits, word.unordered(false).bits)
-    }
+    if word.isUnordered { lookForOrder(word) }
     // Only if others have claimed all of them meanwhile is there no earliest one.
     return .later(earliest == .max ? now : earliest)
+  }
+
+  /// Notes that the entries are in the order of their instants from the cursor on, if they are.
+  private func lookForOrder(_ word: RateWord) {
+    // A process that does not reach all entries cannot know.
+    guard word.calls <= ringCapacity else { return }
+    // Calls that begin at once may have their instants the other way round, which costs others no more than that.
+    let disorder = min(Self.mostAhead, word.interval / 1_024)
+    let start = Int(unsafe sb_load(header(.ringCursor)) % UInt64(word.calls))
+    var latest: Int64 = 0
+    for offset in 0..<word.calls {
+      let found = Int64(clamping: unsafe sb_load(instant((start + offset) % word.calls)))
+      if found < latest.subtractingSaturating(disorder) { return }
+      latest = max(latest, found)
+    }
+    unsafe sb_decide(header(.rate), word.bits, word.unordered(false).bits)
   }
 
   /// How many entries a call looks at: processes that were killed may have left the cursor a little behind.
@@ -199,6 +215,7 @@ extension SlotBlock {
     let (calls, interval) = (min(word.calls, ringCapacity), word.interval)
     guard calls > 0 else { return (now.addingSaturating(Self.pauseOfNews), now) }
     let rounds = Int64(others / calls).multipliedSaturating(by: interval)
+    if word.isUnordered { lookForOrder(word) }
     if word.isNarrowed || word.isUnordered {
       let begun = instantsThatCount(word, at: now)
       // So many have to be older than the interval before there is room for the caller.
@@ -324,16 +341,15 @@ extension SlotBlock {
   func replaceRate(_ before: RateWord, by terms: SlotTerms) -> Bool {
     let next = RateWord(bits: terms.rate)
     if before.isSame(as: next) { return true }
-    if !next.isNone {
-      raise(.ringExtent, to: next.calls)
-      // Callers look at few entries, so the order begins with the oldest one of the new ring.
-      unsafe sb_set(header(.ringCursor), UInt64(oldestEntry(of: next)))
-    }
+    let extent = ringExtent
+    if !next.isNone { raise(.ringExtent, to: next.calls) }
     let isNarrowed = !next.isNone && next.calls < ringExtent
-    // Of few entries, each call looks at all.
-    let isUnordered = next.calls > Self.mostLooks && !next.isNone
+    // Of few entries, each call looks at all, and empty ones are in any order.
+    let isUnordered = next.calls > Self.mostLooks && extent > 0 && !next.isNone
     let word = next.narrowed(isNarrowed).unordered(isUnordered)
     guard unsafe sb_decide(header(.rate), before.bits, word.bits) != 0 else { return false }
+    // The order begins with the oldest one of the new ring.
+    if !next.isNone { unsafe sb_set(header(.ringCursor), UInt64(oldestEntry(of: next))) }
     // Callers that wait for their turn have planned it by the earlier rate.
     if isAwaited { settle() }
     return true

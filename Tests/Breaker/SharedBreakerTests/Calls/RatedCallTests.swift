@@ -71,8 +71,8 @@ import Testing
     throws
   {
     let policy = BreakerPolicy(
-      maxConcurrent: 1, queueTimeout: queueTimeout, lostCalls: .failure,
-      rate: .calls(1, per: .seconds(3_600)))
+      maxConcurrent: 1, queueTimeout: queueTimeout, rate: .calls(1, per: .seconds(3_600)),
+      lostCalls: .failure)
     let worker = host.process()
     let lost = try worker.store().breaker("gpu", policy: policy).acquire().shared()
     let breaker = try host.process().store().breaker("gpu", policy: policy)
