@@ -645,8 +645,8 @@ int sb_leave(sb_breaker *breaker, sb_permit *permit, int outcome, const sb_detai
 int sb_judge_http(int status, const char *headers, int64_t headers_length, sb_details *details);
 
 /*
- * TURNS. A call that is held or finds no room under `max-concurrent` waits for its turn where the policy has a
- * `queue-timeout`.
+ * TURNS. A call that is held, or finds no room under `max-concurrent`, in a ramp or under a `rate`, waits for its turn
+ * where the policy has a `queue-timeout`.
  * An event loop waits for a descriptor:
  *
  *     sb_turn *turn;
@@ -704,8 +704,8 @@ int sb_turn_open_on(sb_breaker *breaker, int descriptor, int64_t waited_ns, uint
 int sb_turn_is_ready(sb_turn *turn);
 
 /* Returns the descriptor to poll for reading; -1 if there is none, such as in the child of a fork. It becomes readable
- * when the turn has come, when `queue-timeout` is over, when the breaker rejects the call, or when the store is
- * closed. It stays open until sb_turn_free(). Only the library reads from it and closes it. */
+ * when the turn has come, when `queue-timeout` is over, when the breaker rejects the call, when the answer takes the
+ * file, or when the store is closed. It stays open until sb_turn_free(). Only the library reads from it and closes it. */
 int sb_turn_descriptor(sb_turn *turn);
 
 /* Looks whether a turn has come, and makes a descriptor of its own unreadable again. It never waits for the turn.
@@ -714,8 +714,9 @@ int sb_turn_descriptor(sb_turn *turn);
  * meanwhile.
  *
  * permit, rejection  As for sb_enter().
- * flags              As for sb_turn_open(). SB_WOULD_BLOCK says that the breaker has changed meanwhile; call it
- *                    without SB_NOWAIT then, in a thread that may read the file. The turn loses nothing by that.
+ * flags              As for sb_turn_open(). SB_WOULD_BLOCK says that the answer takes the file, because the breaker
+ *                    has changed or lost calls have to be recorded; call it without SB_NOWAIT then, in a thread that
+ *                    may use the file. The turn loses nothing by that.
  *
  * Answers: SB_OK and SB_REJECTED, which end the turn; SB_WAITING if it is not its turn yet; SB_WOULD_BLOCK;
  * SB_INTERRUPTED, after which the turn has its place or its room as before, and its own descriptor is readable.

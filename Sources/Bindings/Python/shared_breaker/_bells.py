@@ -56,6 +56,8 @@ class Bell:
 
     async def wait(self, permit: Permit) -> None:
         """Wait until it makes sense to ask again for the turn of a permit."""
+        if permit._is_ready():
+            return
         wait, wake = self._new_wait(permit)
         if self._end is None:
             self._end = self._begin()
