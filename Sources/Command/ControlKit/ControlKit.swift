@@ -245,16 +245,18 @@ extension CommandContext {
 
   /// The breakers that a command shall change: plain names as they are, and those that there are for a pattern.
   ///
-  /// A name that looks like a pattern, as `http/[::1]:80` does, means its own breaker if there is one.
+  /// A name that looks like a pattern means its own breaker if there is one.
   ///
   /// - Throws: If nothing matches a pattern.
   func chosen(_ patterns: [NamePattern]) throws(ControlError) -> ChosenBreakers {
-    if patterns.allSatisfy(\.isName) { return ChosenBreakers(names: patterns.map(\.text)) }
+    guard patterns.contains(where: \.hasWildcard) else {
+      return ChosenBreakers(names: patterns.map(\.text))
+    }
     let all = try names()
     let existing = Set(all.map { Array($0.utf8) })
     var (found, areMatches): ([String], Bool) = ([], false)
     for pattern in patterns {
-      if pattern.isName || existing.contains(Array(pattern.text.utf8)) {
+      if !pattern.hasWildcard || existing.contains(Array(pattern.text.utf8)) {
         found.append(pattern.text)
         continue
       }

@@ -12,6 +12,9 @@ struct NamePattern: Sendable, Hashable {
 
   var isName: Bool { glob == nil }
 
+  /// Whether a command that changes breakers takes it for a pattern: names of hosts may have brackets, as `[::1]` does.
+  var hasWildcard: Bool { text.contains { "*?".contains($0) } }
+
   /// Whether a name matches; a name with the same text as the pattern always does.
   func matches(_ name: String) -> Bool {
     name.utf8.elementsEqual(text.utf8) || glob?.matches(name) == true

@@ -5,7 +5,7 @@ extension CommandSpec {
   static let delete = CommandSpec(
     name: "delete",
     summary: "delete breakers that are no longer used",
-    arguments: [.changed("the breakers, or patterns with *, ? or [a-z]", .any)],
+    arguments: [.changed("the breakers, or patterns with * or ?", .any)],
     options: [
       OptionSpec(name: "all", summary: "delete every breaker that can be deleted without --force"),
       OptionSpec(name: "force", summary: "delete breakers whatever their state, mode or policy"),

@@ -9,7 +9,7 @@ extension CommandSpec {
     summary: "set or remove a mode that overrides the state",
     arguments: [
       .changed(
-        "the breaker, or a pattern with *, ? or [a-z]; a breaker is created if it does not exist, but "
+        "the breaker, or a pattern with * or ?; a breaker is created if it does not exist, but "
           + "not by automatic"),
       ArgumentSpec(
         label: "MODE", kind: .choice(modes.map(\.wireName)),
@@ -123,7 +123,7 @@ extension CommandSpec {
     summary: "open a breaker now",
     arguments: [
       .changed(
-        "the breaker, or a pattern with *, ? or [a-z]; a breaker is created if it does not exist")
+        "the breaker, or a pattern with * or ?; a breaker is created if it does not exist")
     ],
     options: [
       OptionSpec(
@@ -161,7 +161,7 @@ extension CommandSpec {
   static let reset = CommandSpec(
     name: "reset",
     summary: "close breakers and clear their counters",
-    arguments: [.changed("the breakers, or patterns with *, ? or [a-z]", .any)],
+    arguments: [.changed("the breakers, or patterns with * or ?", .any)],
     options: [
       OptionSpec(name: "all", summary: "reset every breaker of the store"),
       .reason, .fleet, .wait, .yes,

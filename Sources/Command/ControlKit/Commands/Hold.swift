@@ -6,7 +6,7 @@ extension CommandSpec {
     summary: "hold calls until an instant, because the resource asks for it",
     arguments: [
       .changed(
-        "the breaker, or a pattern with *, ? or [a-z]; a breaker is created if it does not exist, but not "
+        "the breaker, or a pattern with * or ?; a breaker is created if it does not exist, but not "
           + "by --end")
     ],
     options: [
