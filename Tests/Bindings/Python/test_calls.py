@@ -644,17 +644,6 @@ class Policies(StoreTestCase):
                 call()
         self.let_fail(payments)  # a listener that cannot be called is never called
 
-    def test_a_success_with_an_error_or_a_time_is_refused_because_it_is_a_mistake(self):
-        payments = self.store.breaker("payments", max_failures=1)
-        permit, token = payments.acquire(), payments.acquire_token()
-        for call in (
-            lambda: permit.report(error="HTTP 500"), lambda: permit.report("success", open_for=5),
-            lambda: self.store.report(token, error="HTTP 500"), lambda: self.store.report(token, open_for=5)):
-            with self.assertRaisesRegex(ValueError, "a success has no error"):
-                call()
-        self.assertEqual(permit.report("failure", "HTTP 500"), "counted")
-        self.assertEqual(payments.state, "open")
-
     def test_a_call_with_a_negative_duration_is_reported_anyway(self):
         payments = self.store.breaker("payments", slow_after=1, slow_rate=0.5, last=10)
         self.assertEqual(payments.acquire().report("success", elapsed=-3), "counted")

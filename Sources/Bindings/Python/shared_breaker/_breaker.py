@@ -365,7 +365,7 @@ class Permit(_extension.Permit):
         elif isinstance(outcome, BaseException):
             number, text, time = self.breaker._judge(outcome)
         else:
-            number, text, time = outcome_number(outcome, error, open_for), None, 0
+            number, text, time = outcome_number(outcome), None, 0
         if error is not None:
             text = for_people(error, "an error")
         named = named_time(number, open_for, hold_for)

@@ -164,7 +164,7 @@ class Store(_extension.Store):
         elapsed: Seconds | None = None,
     ) -> Verdict:
         """Report how the call of a token went; see ``Breaker.acquire_token``."""
-        number = outcome_number(outcome, error, open_for)
+        number = outcome_number(outcome)
         return self._report(
             exact(token, "a token"),
             number,
