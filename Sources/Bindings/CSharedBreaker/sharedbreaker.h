@@ -325,7 +325,7 @@ typedef struct sb_rejection {
   /* The bytes of `reason`; 0 if none was given. */
   int32_t reason_length;
   /* When asking again makes sense: when the open time or the mode ends, or when the probe under way may
-   * have succeeded. SB_UNKNOWN if that is up to an operator, or if the breaker is busy. */
+   * have succeeded. SB_UNKNOWN if that is up to an operator, or to the calls under way. */
   int64_t retry_after_ns;
   /* Why the mode was set, if the mode is what rejects; or that the store cannot be used, if that is.
    * Cut at a character, and ended by a zero. */

@@ -72,7 +72,7 @@ public struct Rejection: Sendable, Hashable {
   /// The mode of the breaker at the time.
   public var mode: BreakerMode
 
-  /// When asking again makes sense; nil if that is up to an operator, or if the breaker is busy.
+  /// When asking again makes sense; nil if that is up to an operator, or to the calls under way.
   ///
   /// This is when the open time or the mode ends. While a probe is under way, it is the time by
   /// which probes usually succeed, or at most a second away if that is unknown or the probe takes

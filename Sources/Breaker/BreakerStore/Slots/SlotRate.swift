@@ -13,7 +13,7 @@ struct RateWord: Hashable {
   /// The rate is the only bound: a call for which there is no slot begins without one.
   private static let alone: UInt64 = 1 << 17
 
-  /// The entries need not be in the order of their instants from the cursor on, because the number of calls was changed.
+  /// The number of calls was changed, so the entries may not be in the order of their instants from the cursor on.
   private static let unordered: UInt64 = 1 << 18
   private static let intervalShift: UInt64 = 19
 

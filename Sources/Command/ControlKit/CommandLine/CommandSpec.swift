@@ -51,7 +51,7 @@ struct ArgumentSpec: Sendable, Hashable {
     label: "NAME", kind: .pattern, count: .any,
     summary: "a name, or a pattern with *, ? or [a-z] (default: every breaker)")
 
-  /// The breakers that a command changes; a pattern means those that there are.
+  /// The breakers that a command changes, of which a pattern means existing ones.
   static func changed(_ summary: String, _ count: Count = .one) -> ArgumentSpec {
     ArgumentSpec(label: "NAME", kind: .name, count: count, summary: summary)
   }

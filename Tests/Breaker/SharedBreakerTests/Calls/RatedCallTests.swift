@@ -66,42 +66,6 @@ import Testing
     #expect(begun == (0..<9).map { .milliseconds(120) * $0 })
   }
 
-  @Test(arguments: [nil, Duration.seconds(30)])
-  func `a call by a turn that has taken its instant needs no second one`(queueTimeout: Duration?)
-    throws
-  {
-    let policy = BreakerPolicy(
-      maxConcurrent: 1, queueTimeout: queueTimeout, rate: .calls(1, per: .seconds(3_600)),
-      lostCalls: .failure)
-    let worker = host.process()
-    let lost = try worker.store().breaker("gpu", policy: policy).acquire().shared()
-    let breaker = try host.process().store().breaker("gpu", policy: policy)
-    #expect(rejection(breaker)?.cause == .busy)
-    worker.kill()
-    host.clock.advance(by: .seconds(3_600))
-    // The loss of the dead caller has to be recorded, which takes the file.
-    var decision: Decision<Ticket>?
-    var beginning = try breaker.beginTurn(mayWait: false)
-    while decision == nil {
-      switch beginning {
-      case .decided(.rejected(let rejection))? where rejection.cause == .busy:
-        beginning = try breaker.beginTurn(mayWait: false)
-      case .decided(let answer)?: decision = answer
-      case .waits(let turn)?:
-        if case .decided(let answer) = try turn.take(mayWait: true) { decision = answer }
-      case .noDescriptor?: return
-      case nil: beginning = try breaker.beginTurn(mayWait: true)
-      }
-    }
-    guard case .permitted(let ticket)? = decision else {
-      Issue.record("\(String(describing: decision))")
-      return
-    }
-    breaker.end(ticket, .success)
-    #expect(breaker.snapshot().totals.lostCalls == 1)
-    withExtendedLifetime(lost) {}
-  }
-
   @Test func `a call without room learns when the rate lets it begin, if that is later than now`()
     throws
   {

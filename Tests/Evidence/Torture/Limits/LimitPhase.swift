@@ -271,8 +271,8 @@ extension LimitPhase {
 
   /// A call that takes all of the limit has room once nothing is under way.
   private func judgeRoom() throws {
-    // A rate is no reason to turn it away.
-    try override(.queueTimeout, "1h")
+    // A turn under a rate may come later than callers have waited for so far.
+    if plan.kind == .rates { try override(.queueTimeout, "1m") }
     do {
       let start = Witness.now
       try breaker.claiming(units: Self.all).run {}
@@ -304,6 +304,8 @@ extension LimitPhase {
   /// several attempts: a queue without an order would pass none of them.
   private func judgeOrder() throws {
     try change(to: 1 + plan.reserved)
+    // All of them have to start before the first one gives up.
+    try override(.queueTimeout, "1h")
     for attempt in 0..<10 {
       let came = try lineUp("q\(attempt)n")
       let isInOrder = witness.withReferee { $0.beganInOrder(came) }

@@ -70,10 +70,10 @@ struct LimitReferee: Sendable {
   private var rate: Rate?
   private var isRated = false
 
-  /// How many calls have begun that were made again, and how many first attempts may have ended.
+  /// How many calls that were made again have begun.
   private(set) var retries = 0
 
-  /// The call that has made the page was one.
+  /// How many first attempts may have ended; the first was the call that made the page.
   private var attempts = 1
   private let start: Int64
 
