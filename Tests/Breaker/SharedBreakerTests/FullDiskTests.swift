@@ -1,3 +1,5 @@
+import BreakerStore
+import Glibc
 import TestSupport
 import Testing
 
@@ -62,6 +64,35 @@ import Testing
     #expect(try puppet.ask("events") == "")
     #expect(try Database.value(stage.store, "SELECT failures FROM breaker") == "520")
     #expect(try Database.integrity(stage.store) == "ok")
+  }
+
+  @Test(
+    .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
+  func `reads that overlap do not let the log take a small disk`() throws {
+    let stage = try Stage()
+    let disk = try SmallDisk(at: stage.directory.file("state"), kilobytes: 2_048)
+    let puppet = try stage.puppets(1, "max-failures=1000000 open-for=30s")[0]
+    #expect(try puppet.ask("failures 20") == "failed 20 rejected 0")
+    let isOver = Guarded(false)
+    let readers = Threads()
+    for number in 0..<3 {
+      readers.start { [path = stage.store] in
+        while !isOver.withLock({ $0 }) {
+          let reader = try? Holder(path, "BEGIN; SELECT * FROM breaker")
+          usleep(UInt32(3_000 + 1_000 * number))
+          withExtendedLifetime(reader) {}
+        }
+      }
+    }
+    defer {
+      isOver.withLock { $0 = true }
+      readers.join()
+    }
+    for _ in 0..<40 { #expect(try puppet.ask("failures 100") == "failed 100 rejected 0") }
+    #expect(try puppet.ask("health") == "connected")
+    #expect(try puppet.ask("events") == "")
+    let log = try Files.read(stage.store + "-wal").count
+    #expect(log < 1 << 20, "\(log) bytes: \(disk.use)")
   }
 
   @Test(

@@ -48,7 +48,7 @@ struct StoreFaultTests {
     .timeLimit(.minutes(60)), .enabled(if: SmallDisk.isPermitted, "needs root, to mount a tmpfs"))
   func `a full disk loses nothing`() async throws {
     let fleet = try TestFleet()
-    let disk = try SmallDisk(at: fleet.directory.file("disk"), kilobytes: 1_280)
+    let disk = try SmallDisk(at: fleet.directory.file("disk"), kilobytes: 2_048)
     let a = try await fleet.host("a")
     let b = try await fleet.host("disk/b", as: "b")
     try disk.fill()
@@ -65,7 +65,8 @@ struct StoreFaultTests {
     for mode in [BreakerMode.forcedOpen, .observe, .forcedOpen, .observe] {
       for breaker in breakers {
         try breaker.force(mode, reason: reason, scope: .fleet)
-        try await eventually("b takes \(breaker.name) to \(mode)") {
+        try await eventually("b takes \(breaker.name) to \(mode): \(disk.use), \(a.log), \(b.log)")
+        {
           try b.snapshot(breaker.name)?.mode == mode
         }
       }

@@ -39,12 +39,14 @@ extension TestFleet {
 ///
 /// How long it takes never decides a test; after five minutes it fails. It blocks no thread, because
 /// relays need those that tests run in.
-func eventually(_ what: String, _ condition: () throws -> Bool) async throws {
+func eventually(
+  _ what: @autoclosure () -> String, _ condition: () throws -> Bool
+) async throws {
   for _ in 0..<60_000 {
     if try condition() { return }
     try await Task.sleep(for: .milliseconds(5))
   }
-  throw SupportError("after five minutes it is not so that \(what)")
+  throw SupportError("after five minutes it is not so that \(what())")
 }
 
 /// One host: its store, and a relay in a thread of this process.

@@ -26,6 +26,12 @@ package final class SmallDisk {
 
   package func makeRoom() { Files.removeAll(filling) }
 
+  /// The files of the disk with their sizes, for messages.
+  package var use: String {
+    let files = (try? Files.all(in: path)) ?? []
+    return files.map { "\($0) \((try? Files.read($0).count) ?? -1)" }.joined(separator: ", ")
+  }
+
   /// Whether this process may mount file systems.
   package static let isPermitted: Bool = {
     guard isSuperuser, let directory = try? TemporaryDirectory() else { return false }

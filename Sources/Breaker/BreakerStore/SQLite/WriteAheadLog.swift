@@ -85,7 +85,8 @@ internal import CSQLite
 
   var isDue: Bool { pages >= next }
 
-  var isOverdue: Bool { pages >= 4 * limit }
+  /// Whether reads have kept the log from starting over for so long that it takes too much of the disk.
+  var isOverdue: Bool { pages >= 2 * limit }
 
   func install(on handle: OpaquePointer) {
     let context = unsafe Unmanaged.passUnretained(self).toOpaque()
