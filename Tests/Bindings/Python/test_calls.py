@@ -467,6 +467,16 @@ class Permits(StoreTestCase):
         self.assertEqual(permit.report("failure"), "refused")
         self.assertEqual(self.totals("payments")["failures"], 1)
 
+    def test_a_report_without_an_outcome_is_a_success_or_with_an_error_a_failure(self):
+        self.assertEqual(self.payments.acquire().report(), "counted")
+        self.assertEqual(self.payments.acquire().report(error="HTTP 500"), "counted")
+        self.assertEqual(self.payments.acquire().report("success", "it took three attempts"), "counted")
+        self.assertEqual(self.store.report(self.payments.acquire_token(), error="HTTP 502"), "counted")
+        self.assertEqual(self.store.report(self.payments.acquire_token()), "counted")
+        totals = self.totals("payments")
+        self.assertEqual((totals["successes"], totals["failures"]), (3, 2))
+        self.assertEqual(self.payments.snapshot()["last_error"], "HTTP 502")
+
     def test_a_permit_that_is_dropped_is_ignored_and_frees_the_slot_of_a_probe(self):
         self.payments.trip(0.001)
         permit = eventually(lambda: self.probe())

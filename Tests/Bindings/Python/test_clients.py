@@ -31,7 +31,7 @@ class Service(http.server.BaseHTTPRequestHandler):
     """Answers with the status in the path, and with a body that the path describes.
 
     ``/200``, ``/503?Retry-After=7`` (a header), ``/200/slow`` (the rest of its body comes when the server is told),
-    ``/200/broken`` (its body ends too early), ``/late`` (its headers come when the server is told).
+    ``/200/broken`` (its body ends too early), ``/200/cut`` (its last part is missing), ``/late`` (its headers come when the server is told).
     """
 
     protocol_version = "HTTP/1.1"
@@ -49,10 +49,16 @@ class Service(http.server.BaseHTTPRequestHandler):
         for header in filter(None, query.split("&")):
             self.send_header(*unquote(header).split("=", 1))
         body = b"" if words[0] == "204" else b"x" * 200_000
-        if body:
+        kind = words[1] if len(words) > 1 else ""
+        if kind == "cut":
+            self.send_header("Transfer-Encoding", "chunked")
+        elif body:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        kind = words[1] if len(words) > 1 else ""
+        if kind == "cut":
+            self.wfile.write(b"7d0\r\n" + body[:2_000] + b"\r\n")
+            self.close_connection = True
+            return
         try:
             self.wfile.write(body[:100_000])
             if kind == "slow":
@@ -363,6 +369,29 @@ class Cases:
             self.assertRaises(client.error, client.get, f"{self.url}/200/broken")
             self.assertRaises(client.Rejected, client.get, f"{self.url}/200")
         self.assertEqual(self.counts(), (0, 1, 0))
+
+    def test_a_body_that_is_cut_off_between_its_parts_is_a_failure(self):
+        with self.driver() as client:
+            self.assertRaises(client.error, client.get, f"{self.url}/200/cut")
+            first, rest, close = client.open(f"{self.url}/200/cut")
+            self.assertRaises(client.error, lambda: (first(), rest()))
+            close()
+        eventually(lambda: self.counts() == (0, 2, 0))
+
+    def test_the_words_of_a_failure_have_no_path_and_no_query(self):
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            port = unused.getsockname()[1]
+        for length in (1, 1_000):
+            with self.driver() as client:
+                target = f"/bot123:{'secret' * length}/send?key=hidden"
+                self.assertRaises(client.error, client.get, f"http://127.0.0.1:{port}{target}")
+            words = self.store.snapshot(f"http/127.0.0.1:{port}")["last_error"]
+            self.assertTrue(words)
+            self.assertNotRegex(words, "secret|hidden|bot123")
+
+    def test_a_misspelled_keyword_is_an_error_at_once(self):
+        with self.assertRaisesRegex(TypeError, "max_failurs"):
+            self.driver(max_failurs=3).__enter__()
 
     def test_a_stream_that_breaks_off_is_a_failure(self):
         with self.driver() as client:
@@ -811,6 +840,30 @@ class RequestsTests(Cases, ClientTestCase):
         self.assertEqual(len(self.server.seen), 3)
         self.assertEqual(self.counts(), (0, 1, 0))
 
+    def test_an_exception_of_the_body_that_is_sent_tells_nothing(self):
+        def body():
+            yield b"x"
+            raise KeyError("the caller's own")
+
+        with self.driver(max_failures=1) as client:
+            self.assertRaises(KeyError, client.client.post, f"{self.url}/200", data=body())
+        self.assertEqual(self.counts(), (0, 0, 1))
+
+    def test_a_certificate_that_is_missing_tells_nothing(self):
+        from shared_breaker.requests import Adapter
+
+        with self.driver() as client:
+            client.client.mount("https://", Adapter(name="api", max_failures=1))
+            self.assertRaises(OSError, client.client.get, "https://127.0.0.1:9/", verify="/missing.pem")
+        self.assertEqual(self.counts("api"), (0, 0, 1))
+
+    def test_an_answer_that_is_dropped_tells_nothing(self):
+        with self.driver() as client:
+            answer = client.client.get(f"{self.url}/200/slow", stream=True)
+            del answer
+            gc.collect()
+        self.assertEqual(self.counts(), (0, 0, 1))
+
     def test_the_body_itself_can_be_read(self):
         with self.driver(max_concurrent=1) as client:
             answer = client.client.get(f"{self.url}/200", stream=True)
@@ -943,6 +996,62 @@ class AiohttpTests(LoopCases, ClientTestCase):
             url = f"http://127.0.0.1:{server.getsockname()[1]}/"
             self.assertEqual([client.get(url), client.get(url)], [200, 200])
         self.assertEqual(self.counts("api"), (2, 0, 1))
+
+    def test_each_kept_connection_that_was_closed_is_no_failure(self):
+        server = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(server.close)
+        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+        def serve():
+            for _ in range(3):  # of the second request of each, only the connection ends
+                connection = server.accept()[0]
+                with connection:
+                    connection.recv(65_536)
+                    connection.sendall(answer)
+                    connection.recv(65_536)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        self.addCleanup(thread.join)
+
+        async def main(client):
+            return [await client.get_async(f"http://127.0.0.1:{server.getsockname()[1]}/") for _ in range(3)]
+
+        with self.driver(name="api", max_failures=1) as client:
+            self.assertEqual(client.run(main(client)), [200, 200, 200])
+        self.assertEqual(self.counts("api"), (3, 0, 2))
+
+    def test_an_exception_of_the_body_that_is_sent_tells_nothing(self):
+        import aiohttp
+
+        async def body():
+            yield b"x"
+            raise KeyError("the caller's own")
+
+        async def post(client):
+            await client.client.post(f"{self.url}/200", data=body())
+
+        with self.driver(max_failures=1) as client:
+            with self.assertRaises(aiohttp.ClientError):
+                client.run(post(client))
+        self.assertEqual(self.counts(), (0, 0, 1))
+
+    def test_an_exception_of_the_block_is_no_failure_while_the_body_comes(self):
+        import aiohttp
+
+        async def get(client, path, error):
+            async with client.client.get(f"{self.url}{path}", raise_for_status=False) as answer:
+                if error is None:
+                    answer.raise_for_status()
+                raise error
+
+        with self.driver(max_failures=1) as client:
+            for path, error in (
+                    ("/404/slow", None), ("/200/slow", OSError(28, "no space left")),
+                    ("/200/slow", aiohttp.ClientConnectionResetError("of a server's own client"))):
+                with self.assertRaises((aiohttp.ClientError, OSError)):
+                    client.run(get(client, path, error))
+        eventually(lambda: self.counts() == (3, 0, 0))
 
     def test_a_websocket_keeps_its_room_until_it_is_closed(self):
         import aiohttp

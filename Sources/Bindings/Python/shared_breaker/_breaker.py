@@ -267,7 +267,7 @@ class Permit(_extension.Permit):
 
     def report(
         self,
-        outcome: Outcome | BaseException = "success",
+        outcome: Outcome | BaseException | None = None,
         error: str | None = None,
         *,
         result: object = _NO_RESULT,
@@ -277,15 +277,16 @@ class Permit(_extension.Permit):
     ) -> Verdict:
         """Report how the call went, and return what became of the report.
 
-        ``outcome`` may be an exception, which the breaker then judges, as it judges ``result``. ``hold`` means that the
-        resource works and asks to be left alone, for ``hold_for`` if it has named a time: it is no failure. Where the
-        policy looks at slow calls, ``elapsed`` replaces the time since the permit was granted.
+        Without an ``outcome`` the call has succeeded, or failed if there is an ``error``. ``outcome`` may be an
+        exception, which the breaker then judges, as it judges ``result``. ``hold`` means that the resource works and
+        asks to be left alone, for ``hold_for`` if it has named a time: it is no failure. Where the policy looks at slow
+        calls, ``elapsed`` replaces the time since the permit was granted.
         """
         return self._report(*self._ending(outcome, error, result, open_for, hold_for, elapsed))
 
     async def report_async(
         self,
-        outcome: Outcome | BaseException = "success",
+        outcome: Outcome | BaseException | None = None,
         error: str | None = None,
         *,
         result: object = _NO_RESULT,
@@ -358,14 +359,14 @@ class Permit(_extension.Permit):
         elapsed: Seconds | None,
     ) -> tuple[int, bytes | None, int, int]:
         if result is not _NO_RESULT:
-            if outcome != "success":
+            if outcome is not None:
                 raise ValueError("give an outcome or a result, which the breaker judges")
             judge = self.breaker._judge_result
             number, text, time = (judge and judge(result)) or (SUCCESS, None, 0)
         elif isinstance(outcome, BaseException):
             number, text, time = self.breaker._judge(outcome)
         else:
-            number, text, time = outcome_number(outcome), None, 0
+            number, text, time = outcome_number(outcome, error), None, 0
         if error is not None:
             text = for_people(error, "an error")
         named = named_time(number, open_for, hold_for)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from contextlib import suppress
 from functools import lru_cache
 
 from ._breaker import Breaker
 from ._http import retry_after, too_many_requests
-from ._judge import IGNORED, SUCCESS, Judge, status_of
+from ._judge import IGNORED, LONGEST_WORDS, SUCCESS, Judge, status_of
 from ._policy import policy_words
 
 TYPE_CHECKING = False
@@ -35,10 +37,12 @@ if TYPE_CHECKING:
 
 _DONE: Ending = (SUCCESS, None, 0)
 _NEUTRAL: Ending = (IGNORED, None, 0)
-_PORTS = {"http": 80, "https": 443}
+_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 # As many as most programs have hosts. Breakers beyond that are looked up again in the store.
 _BREAKERS = 1_024
 _LONGEST_HOST = 150
+# The keywords that a breaker takes besides the words of its policy.
+_RULES = frozenset({"policy", "store", "open_for", "ignore", "permanent", "failure", "hold", "on_store_failure"})
 
 
 def is_outage(value: object) -> bool:
@@ -95,10 +99,14 @@ class Calls:
         breaker: Breaker | None,
         name: str | Callable[[Any], str] | None,
         usual_name: Callable[[Any], str],
+        target: Callable[[Any], str],
         options: dict[str, Any],
         errors: Errors,
     ) -> None:
-        """Take the breaker, or the name of a request's breaker and what ``shared_breaker.breaker`` takes."""
+        """Take the breaker, or the name of a request's breaker and what ``shared_breaker.breaker`` takes.
+
+        ``target`` is the path and the query of a request, which may hold secrets.
+        """
         if breaker is not None and not isinstance(breaker, Breaker):
             raise TypeError(f"{breaker!r} is not a Breaker")
         given = sorted(options) if name is None else ["name", *sorted(options)]
@@ -106,6 +114,7 @@ class Calls:
             raise TypeError(
                 f"{breaker!r} has its name, its policy and its rules already: leave out {', '.join(given)}, or breaker")
         self._errors = errors
+        self._target = target
         self._breaker = breaker
         self._name = usual_name if name is None else name
         self._store = options.pop("store", None)
@@ -116,35 +125,55 @@ class Calls:
             words = {} if open_for is None else {"open_for": open_for}
             self._options["policy"] = policy_words(options.get("policy"), words)
             self._options["open_for"] = retry_after
-        self._named = lru_cache(_BREAKERS)(self._made)
+        # The most recent ones last.
+        self._named: OrderedDict[str, Breaker] = OrderedDict()
+        # A misspelled keyword raises here, and not at the first request.
+        policy_words(None, {key: value for key, value in options.items() if key not in _RULES})
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in vars(self).items() if key != "_named"}
+        return {**vars(self), "_named": OrderedDict()}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._named = lru_cache(_BREAKERS)(self._made)
+    def _name_of(self, request: object) -> str:
+        return self._name if isinstance(self._name, str) else self._name(request)
+
+    def _known(self, name: str) -> Breaker | None:
+        """Return the breaker with a name, if this client has used it lately."""
+        # Without a lock, which the child of a fork might find taken: another thread may take a breaker out meanwhile.
+        with suppress(KeyError):
+            self._named.move_to_end(name)
+            return self._named[name]
+        return None
 
     def _made(self, name: str) -> Breaker:
         from . import breaker
 
-        return breaker(name, store=self._store, **self._options)
-
-    def _breaker_of(self, request: object) -> Breaker:
-        if self._breaker is not None:
-            return self._breaker
-        return self._named(self._name if isinstance(self._name, str) else self._name(request))
+        made = self._named[name] = breaker(name, store=self._store, **self._options)
+        with suppress(KeyError):
+            while len(self._named) > _BREAKERS:
+                self._named.popitem(last=False)
+        return made
 
     def begin(self, request: object, wait: float | None = None) -> Call:
         """Begin the call of a request; raise Rejected if its breaker rejects it.
 
         ``wait`` is how long the client waits for room, if it says so.
         """
-        return Call(self._breaker_of(request).acquire(wait=wait), self._errors)
+        breaker = self._breaker
+        if breaker is None:
+            name = self._name_of(request)
+            breaker = self._known(name) or self._made(name)
+        return Call(breaker.acquire(wait=wait), self._errors, self._target(request))
 
     async def begin_async(self, request: object, wait: float | None = None) -> Call:
         """Do what ``begin`` does, without blocking the event loop."""
-        return Call(await self._breaker_of(request).acquire_async(wait=wait), self._errors)
+        breaker = self._breaker
+        if breaker is None:
+            from ._aio import in_thread
+
+            name = self._name_of(request)
+            # The first request of a host declares its policy, which may have to wait for the file.
+            breaker = self._known(name) or await in_thread(lambda: self._made(name))
+        return Call(await breaker.acquire_async(wait=wait), self._errors, self._target(request))
 
 
 class Call:
@@ -153,11 +182,12 @@ class Call:
     Until then it takes its room. If it is dropped before, its permit is given back.
     """
 
-    __slots__ = ("_errors", "_permit", "inner", "is_awaited")
+    __slots__ = ("_errors", "_permit", "_target", "inner", "is_awaited")
 
-    def __init__(self, permit: Permit, errors: Errors) -> None:
+    def __init__(self, permit: Permit, errors: Errors, target: str) -> None:
         self._permit = permit
         self._errors = errors
+        self._target = target
         # The call of another breaker with the same answer.
         self.inner: Call | None = None
         # A coroutine waits for the report of the end, so callbacks leave it alone.
@@ -221,7 +251,20 @@ class Call:
     def _ending(self, error: BaseException | None) -> Ending:
         if error is None:
             return _DONE
-        return _NEUTRAL if self._errors.tell_nothing(error) else self._permit.breaker._judge(error)
+        if self._errors.tell_nothing(error):
+            return _NEUTRAL
+        number, text, time = self._permit.breaker._judge(error)
+        return number, text and _without(text, self._target), time
+
+
+def _without(text: bytes, target: str) -> bytes:
+    """Return what a client says of an error without the path and the query of the request."""
+    hidden = target.encode(errors="replace")
+    if len(hidden) < 2:
+        return text
+    shown = text.replace(hidden, b"/...")
+    # Of a text that was cut, the end may be the beginning of it.
+    return shown if len(text) < LONGEST_WORDS else shown.partition(hidden[:16])[0]
 
 
 @lru_cache(2)

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 def origin_of(request: Any) -> str:
     """Return the name of the breaker for the host of a request."""
-    return origin(request.url.scheme, request.url.host, request.url.port)
+    return origin(request.url.scheme, request.url.raw_host.decode("ascii", "replace"), request.url.port)
+
+
+def target_of(request: Any) -> str:
+    """Return the path and the query of a request."""
+    target: str = request.url.raw_path.decode("ascii", "replace")
+    return target
 
 
 def account_of(request: Any) -> str:
@@ -33,7 +39,7 @@ def transports(client: Any) -> tuple[type, type, type, type]:
     """Make ``Transport``, ``AsyncTransport``, ``Rejected`` and ``Busy`` for a module, httpx or httpx2."""
     # A full pool and a request that cannot be sent are the caller's own.
     errors = Errors(
-        (client.TransportError, OSError),
+        (client.TransportError, ConnectionError, TimeoutError),
         (client.PoolTimeout, client.UnsupportedProtocol, client.LocalProtocolError))
 
     class Rejected(_errors.Rejected, client.TransportError):  # type: ignore[misc]
@@ -101,7 +107,7 @@ def transports(client: Any) -> tuple[type, type, type, type]:
         """Puts the requests of a client behind breakers, one for each host and port unless you say otherwise."""
 
         def __init__(self, wrapped: Any = None, *, breaker: Any = None, name: Any = None, **options: Any) -> None:
-            self._calls = Calls(breaker, name, origin_of, options, errors)
+            self._calls = Calls(breaker, name, origin_of, target_of, options, errors)
             self._wrapped = client.HTTPTransport() if wrapped is None else wrapped
 
         def handle_request(self, request: Any) -> Any:
@@ -141,7 +147,7 @@ def transports(client: Any) -> tuple[type, type, type, type]:
         """Puts the requests of an asynchronous client behind breakers, as ``Transport`` does."""
 
         def __init__(self, wrapped: Any = None, *, breaker: Any = None, name: Any = None, **options: Any) -> None:
-            self._calls = Calls(breaker, name, origin_of, options, errors)
+            self._calls = Calls(breaker, name, origin_of, target_of, options, errors)
             self._wrapped = client.AsyncHTTPTransport() if wrapped is None else wrapped
 
         async def handle_async_request(self, request: Any) -> Any:

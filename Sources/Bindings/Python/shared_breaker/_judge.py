@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Verdict = Literal["counted", "outdated", "refused"]
 
 SUCCESS, FAILURE, PERMANENT_FAILURE, IGNORED, HOLD = range(5)
+# The library cuts the words of a failure, too.
+LONGEST_WORDS = 2_000
 OUTCOMES = {
     "success": SUCCESS,
     "failure": FAILURE,
@@ -37,8 +39,10 @@ OUTCOMES = {
 _IGNORED: Ending = (IGNORED, None, 0)
 
 
-def outcome_number(outcome: str) -> int:
-    """Return the number of an outcome."""
+def outcome_number(outcome: str | None, error: str | None) -> int:
+    """Return the number of an outcome; without one, a call has succeeded unless there is an error."""
+    if outcome is None:
+        return SUCCESS if error is None else FAILURE
     if not isinstance(outcome, str) or outcome not in OUTCOMES:
         raise ValueError(f"there is no outcome {outcome!r}: use one of {', '.join(OUTCOMES)}")
     return OUTCOMES[outcome]
@@ -229,12 +233,12 @@ def describe(error: BaseException) -> bytes:
             raise
         text = ""
     name = type(error).__name__
-    return (f"{name}: {text}" if text else name)[:2_000].encode(errors="replace")
+    return (f"{name}: {text}" if text else name)[:LONGEST_WORDS].encode(errors="replace")
 
 
 def _words(said: object) -> bytes | None:
     """Return the words that a predicate has given as its reason; None if it only said that it matches."""
-    return said[:2_000].encode(errors="replace") if isinstance(said, str) else None
+    return said[:LONGEST_WORDS].encode(errors="replace") if isinstance(said, str) else None
 
 
 def describe_result(result: object) -> bytes:
@@ -248,7 +252,7 @@ def describe_result(result: object) -> bytes:
     except Exception as raised:  # an answer that cannot tell, such as one without its request
         if is_of_signal(raised):
             raise
-    return (text or f"a result of type {type(result).__name__}")[:2_000].encode(errors="replace")
+    return (text or f"a result of type {type(result).__name__}")[:LONGEST_WORDS].encode(errors="replace")
 
 
 def status_of(result: object) -> int | None:

@@ -156,15 +156,15 @@ class Store(_extension.Store):
     def report(
         self,
         token: str,
-        outcome: Outcome = "success",
+        outcome: Outcome | None = None,
         error: str | None = None,
         *,
         open_for: Seconds | None = None,
         hold_for: Seconds | None = None,
         elapsed: Seconds | None = None,
     ) -> Verdict:
-        """Report how the call of a token went; see ``Breaker.acquire_token``."""
-        number = outcome_number(outcome)
+        """Report how the call of a token went; see ``Breaker.acquire_token`` and ``Permit.report``."""
+        number = outcome_number(outcome, error)
         return self._report(
             exact(token, "a token"),
             number,

@@ -31,12 +31,12 @@ __all__ = ["Busy", "Middleware", "Rejected", "account_of"]
 
 
 _ERRORS = Errors((_client.ClientError, OSError), (_client.InvalidURL,))
-# Tells nothing about the service: it had closed a connection that was kept.
-_SENT_AGAIN = Exception()
+# Tells nothing about the service, such as that it had closed a connection that was kept.
+_NOTHING = Exception()
 # The methods of which a session itself sends a request again on another connection, once.
 _SENT_TWICE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-# The request that this task's session is about to send again.
-_again: ContextVar[tuple[object, ...] | None] = ContextVar("shared_breaker_again", default=None)
+# The request that this task's session is about to send again, as each middleware of the session knows it.
+_again: ContextVar[dict[Middleware, tuple[object, ...]]] = ContextVar("shared_breaker_again")
 
 
 class Rejected(_errors.Rejected, _client.ClientError):
@@ -62,10 +62,11 @@ class Middleware:
         **options: Unpack[ClientOptions],
     ) -> None:
         """Take the breakers."""
-        self._calls = Calls(breaker, name, _origin_of, {**options}, _ERRORS)
+        self._calls = Calls(breaker, name, _origin_of, _target_of, {**options}, _ERRORS)
 
     async def __call__(self, request: _client.ClientRequest, handler: ClientHandlerType) -> _client.ClientResponse:
         """Send a request, if its breaker permits it."""
+        was_lost = self._was_lost(request)
         try:
             call = await self._calls.begin_async(request)
         except _errors.Rejected as error:
@@ -73,10 +74,10 @@ class Middleware:
         try:
             response = await handler(request)
         except BaseException as error:
-            if self._is_sent_again(request, error):
-                await call.ended_async(_SENT_AGAIN)
-            else:
-                await call.ended_async(_timeout_of(request, error))
+            if is_again := not was_lost and _is_sent_again(request, error):
+                _again.set({**_again.get({}), self: (request.method, request.url)})
+            tells = not is_again and not _is_of_body(error)
+            await call.ended_async(_timeout_of(request, error) if tells else _NOTHING)
             raise
         try:
             if await call.answered_async(response):
@@ -86,16 +87,26 @@ class Middleware:
             raise
         return response
 
-
-    def _is_sent_again(self, request: _client.ClientRequest, error: BaseException) -> bool:
-        """Return whether the session is about to send a request again because a kept connection was closed."""
-        is_lost = isinstance(error, (_client.ClientOSError, _client.ServerDisconnectedError))
-        if not is_lost or isinstance(error, _client.ClientConnectorError) or request.method not in _SENT_TWICE:
+    def _was_lost(self, request: _client.ClientRequest) -> bool:
+        """Return whether this is the second time that the session sends a request, once."""
+        lost = _again.get({})
+        if self not in lost:
             return False
-        this = self, request.method, request.url
-        is_first = _again.get() != this
-        _again.set(this if is_first else None)
-        return is_first
+        _again.set({middleware: sent for middleware, sent in lost.items() if middleware is not self})
+        return lost[self] == (request.method, request.url)
+
+
+def _is_sent_again(request: _client.ClientRequest, error: BaseException) -> bool:
+    """Return whether a session sends a request again, unless it has done so, because a kept connection was closed."""
+    is_lost = isinstance(error, (_client.ClientOSError, _client.ServerDisconnectedError))
+    return is_lost and not isinstance(error, _client.ClientConnectorError) and request.method in _SENT_TWICE
+
+
+def _is_of_body(error: BaseException) -> bool:
+    """Return whether the caller's own code has failed that makes the body of a request."""
+    cause = error.__cause__
+    return isinstance(error, _client.ClientConnectionError) and isinstance(cause, Exception) and not isinstance(
+        cause, (_client.ClientError, OSError))
 
 
 def _timeout_of(request: object, error: BaseException) -> BaseException:
@@ -113,7 +124,11 @@ def account_of(request: _client.ClientRequest) -> str:
 
 
 def _origin_of(request: _client.ClientRequest) -> str:
-    return origin(request.url.scheme, request.url.host, request.url.port)
+    return origin(request.url.scheme, request.url.raw_host, request.url.port)
+
+
+def _target_of(request: _client.ClientRequest) -> str:
+    return request.url.raw_path_qs
 
 
 @cache
@@ -137,8 +152,10 @@ def _kept(kind: Any) -> Any:
             return body
 
         async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-            # A timeout and a cancellation end the reading, and not the body.
-            if isinstance(error, (_client.ClientError, OSError, CancelledError)) and not self.content.is_eof():
+            # A total timeout and a cancellation end the reading, and not the body. Other errors are of the block itself,
+            # or the body has them too.
+            is_timeout = isinstance(error, TimeoutError) and getattr(self._timer, "_cancelled", False)
+            if (is_timeout or isinstance(error, CancelledError)) and not self.content.is_eof():
                 await self._shared_breaker_call.ended_async(error)
             await super().__aexit__(kind, error, trace)
 

@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 __all__ = ["Adapter", "Busy", "Rejected", "account_of"]
 
 
-# All of the client's are OSErrors. A request that cannot be sent is the caller's own mistake.
-_ERRORS = Errors((OSError, HTTPError), (InvalidHeader, InvalidSchema, InvalidURL, MissingSchema))
+# A request that cannot be sent is the caller's own mistake, and so is an OSError of its files: of a certificate that is
+# missing, or of a body that cannot be read.
+_ERRORS = Errors(
+    (_client.RequestException, HTTPError, ConnectionError, TimeoutError),
+    (InvalidHeader, InvalidSchema, InvalidURL, MissingSchema))
 
 
 class Rejected(_errors.Rejected, _client.RequestException):
@@ -67,7 +70,7 @@ class Adapter(BaseAdapter):
     ) -> None:
         """Take the adapter to wrap, and the breakers."""
         super().__init__()
-        self._calls = Calls(breaker, name, _origin_of, {**options}, _ERRORS)
+        self._calls = Calls(breaker, name, _origin_of, _target_of, {**options}, _ERRORS)
         self._wrapped = HTTPAdapter() if wrapped is None else wrapped
 
     def send(self, request: _client.PreparedRequest, *args: Any, **options: Any) -> _client.Response:
@@ -111,6 +114,10 @@ def _origin_of(request: _client.PreparedRequest) -> str:
     return origin(url.scheme, url.hostname, url.port)
 
 
+def _target_of(request: _client.PreparedRequest) -> str:
+    return request.path_url
+
+
 @cache
 def _kept(kind: Any) -> Any:
     """Return the class of an answer's body, changed so that its end is the end of the call."""
@@ -144,11 +151,29 @@ def _kept(kind: Any) -> Any:
                 self._shared_breaker_call.ended()
             return part
 
+        def _update_chunk_length(self) -> None:
+            # The client closes a body that was cut off before it says so.
+            call: Call = self._shared_breaker_call
+            self._shared_breaker_call = None
+            try:
+                super()._update_chunk_length()
+            except BaseException as error:
+                call.ended(error)
+                raise
+            finally:
+                self._shared_breaker_call = call
+
         def close(self) -> None:
             try:
                 super().close()
             finally:
-                self._shared_breaker_call.ended()
+                if self._shared_breaker_call is not None:
+                    self._shared_breaker_call.ended()
+
+        def __del__(self) -> None:
+            # A body that is dropped is closed, too, and gives its permit back.
+            self._shared_breaker_call = None
+            super().__del__()
 
     Body.__name__, Body.__qualname__ = kind.__name__, kind.__qualname__
     return Body
