@@ -276,6 +276,19 @@ extension CommandContext {
     return ChosenBreakers(names: names, areMatches: areMatches)
   }
 
+  /// The breaker with a name, or all that match if it is a pattern.
+  ///
+  /// - Throws: If there is none.
+  func shown(_ text: String) throws(ControlError) -> [BreakerSnapshot] {
+    try connectToExisting()
+    let found = try ask { store throws(StoreError) in try store.snapshot(of: text) }
+    if let found { return [found] }
+    let pattern = NamePattern(text)
+    let matching = pattern.isName ? [] : try matching([pattern])
+    guard !matching.isEmpty else { throw .noBreaker(text, among: try names()) }
+    return matching
+  }
+
   /// The snapshot of a breaker that must exist.
   func snapshot(of name: String) throws(ControlError) -> BreakerSnapshot {
     try connectToExisting()

@@ -292,6 +292,8 @@ struct LimitRenderingTests {
 
   @Test func `the style finds each column of the overview by its name, with and without limits`() {
     let (few, many) = (Self.html([Self.all[3]]), Self.html(Self.all))
+    let rated = Self.html([Self.all[3], Self.rated("", begun: 37, nextIn: 0)])
+    #expect(rated.contains(#"data-label="Begun">37/50 1m</td>"#))
     let all = ["c-breaker", "c-state", "c-course", "c-busy", "c-queue", "c-trips", "c-failure"]
     #expect(Self.columns(of: many) == [[String]](repeating: all, count: 1 + Self.all.count))
     let plain = all.filter { $0 != "c-busy" && $0 != "c-queue" }
@@ -301,7 +303,8 @@ struct LimitRenderingTests {
     }
     #expect(!rules.contains { $0.contains("nth") }, "\(rules)")
     let named = rules.flatMap { $0.matches(of: /\.(c-[a-z]+)/).map { String($0.1) } }
-    #expect(Set(named) == Set(all))
+    #expect(Set(named) == Set(all + ["c-begun"]))
+    #expect(Self.columns(of: rated)[2] == all.dropLast(2) + ["c-begun"] + all.suffix(2))
   }
 
   @Test func `the metrics of a limit count waits from the shortest on`() throws {

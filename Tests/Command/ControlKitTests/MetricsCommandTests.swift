@@ -9,7 +9,7 @@ import Testing
 @Suite struct MetricsCommandTests {
   private func bench(_ names: String...) -> CommandBench {
     let bench = CommandBench()
-    for name in names { _ = bench("policy", name, "--set", "open-for=1m") }
+    for name in names { _ = bench("acquire", name) }
     return bench
   }
 

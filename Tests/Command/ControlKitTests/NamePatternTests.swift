@@ -53,6 +53,7 @@ struct NamePatternTests {
   @Test(arguments: [
     (["force", "pay-*", "observe"], "observe"), (["trip", "pay-*", "--for", "2h"], "open"),
     (["hold", "pay-*", "--for", "2h"], "held for 2h"), (["reset", "pay-*", "--yes"], "closed"),
+    (["policy", "pay-*", "--set", "open-for=9s"], "set by an operator: open-for=9s"),
   ])
   func `a pattern changes all breakers that match, and no other one`(words: [String], word: String)
   {
@@ -69,6 +70,7 @@ struct NamePatternTests {
   @Test(arguments: [
     ["force", "pya-*", "observe"], ["trip", "pya-*"], ["hold", "pya-*", "--for", "2h"],
     ["hold", "pya-*", "--end"], ["reset", "mail", "pya-*", "--yes"],
+    ["policy", "pya-*", "--set", "open-for=9s"],
     ["delete", "mail", "pya-*", "--force", "--yes"],
   ])
   func `a pattern that nothing matches creates nothing and changes nothing`(words: [String]) {
@@ -97,6 +99,22 @@ struct NamePatternTests {
     #expect(bench("check", "mail").code == 75)
   }
 
+  @Test func `a pattern shows all breakers that match, with their policies`() {
+    let bench = bench()
+    let pages = bench("show", "pay-*").output
+    #expect(pages.hasPrefix("pay-eu: open") && pages.contains("\n\npay-us: open"), "\(pages)")
+    #expect(!pages.contains("mail"))
+    let tables = bench("policy", "pay-*").output
+    #expect(tables.hasPrefix("pay-eu:\n") && tables.contains("\n\npay-us:\n"), "\(tables)")
+    #expect(bench("policy", "pay-eu").output.hasPrefix("max-failures"))
+    for command in ["show", "policy"] {
+      let document = bench(command, "pay-??", "--json").output
+      #expect(document.matches(of: /"policy_sources"/).count == 2, "\(document)")
+      let none = bench(command, "pya-*")
+      #expect(none.code == 66 && none.errors.contains("pya-*"), "\(none)")
+    }
+  }
+
   @Test func `the end of a hold reaches all that match, and says which were not held`() {
     let bench = bench()
     _ = bench("hold", "pay-us", "--for", "1h")
@@ -119,7 +137,7 @@ struct NamePatternTests {
 
   @Test func `a name that looks like a pattern means its own breaker, and its user is not asked`() {
     let bench = CommandBench()
-    for name in ["http/1:80", "a*", "ab"] { _ = bench("policy", name, "--set", "open-for=1m") }
+    for name in ["http/1:80", "a*", "ab"] { _ = bench("acquire", name) }
     // No breaker has that name yet.
     #expect(bench("trip", "http/[::1]:80").output.hasPrefix("http/[::1]:80: open"))
     #expect(bench("trip", "a*").output.hasPrefix("a*: open"))

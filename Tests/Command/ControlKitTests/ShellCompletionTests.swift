@@ -69,7 +69,7 @@ struct ShellCompletionTests {
     shell: CompletionScript
   ) throws {
     let bench = CommandBench()
-    for name in Self.names.dropLast() { _ = bench("policy", name, "--set", "probes=2") }
+    for name in Self.names.dropLast() { _ = bench("acquire", name) }
     _ = bench("policy", "--set", "probes=2", "--", "--store")
     Files.make("\(bench.folder)/true-or-false")
     let folder = Terminal.program.split(separator: "/").dropLast().joined(separator: "/")

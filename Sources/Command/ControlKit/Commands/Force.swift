@@ -82,7 +82,8 @@ extension CommandContext {
   /// A command that stops calls creates the breaker, because that may be before the first call.
   func change(
     creating: Bool, for fleet: FleetStanding?, _ action: FleetCommand.Action?,
-    _ parsed: ParsedCommand, _ body: (Breaker) throws(BreakerError) -> String?
+    _ parsed: ParsedCommand, telling report: ChangeReport = ChangeReport(),
+    _ body: (Breaker) throws(BreakerError) -> String?
   ) throws(ControlError) -> Ending {
     let chosen = try chosen(parsed.patterns)
     let (names, isMaking) = (chosen.names, creating && !chosen.areMatches)
@@ -104,7 +105,7 @@ extension CommandContext {
       if let note { self.note(note) }
       if let remark { self.note("\(VisibleText.name(breaker.name)): \(remark)") }
     }
-    return try printState(of: names, after: course)
+    return try printState(of: names, after: course, telling: report)
   }
 
   /// The message about a name that no breaker has yet, which may be a typo.
@@ -223,7 +224,7 @@ extension CommandContext {
 
   /// Prints the states of breakers after a change, and what has become of it in the fleet.
   func printState(
-    of names: [String], after course: FleetCourse?
+    of names: [String], after course: FleetCourse?, telling report: ChangeReport = ChangeReport()
   ) throws(ControlError) -> Ending {
     var course = course
     try course?.follow(self)
@@ -234,14 +235,21 @@ extension CommandContext {
       if let found { snapshots.append(found) }
     }
     if global.isJSON {
-      print(BreakerDocument.list(snapshots, course.map { [$0.document] } ?? []))
+      let breakers = snapshots.map { JSONValue.object(report.members($0)) }
+      print(BreakerDocument.list(of: breakers, course.map { [$0.document] } ?? []))
     } else if !global.isQuiet {
       let end = (course?.words ?? "") + "\n"
-      print(snapshots.map { StateLine.text(of: $0) + end }.joined())
+      print(snapshots.map { report.line($0) + end }.joined())
     }
     for line in course?.notes ?? [] { note(line) }
     return course?.ending ?? .done
   }
+}
+
+/// How a command tells of each breaker that it has changed.
+struct ChangeReport {
+  var line: (BreakerSnapshot) -> String = { StateLine.text(of: $0) }
+  var members: (BreakerSnapshot) -> [JSONValue.Member] = { BreakerDocument.members(of: $0) }
 }
 
 /// Commands to a whole fleet.

@@ -5,7 +5,9 @@ extension CommandSpec {
   static let policy = CommandSpec(
     name: "policy",
     summary: "show or change a breaker's policy",
-    arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
+    arguments: [
+      ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker, or a pattern with * or ?")
+    ],
     options: [
       OptionSpec(
         name: "set", kind: .policySetting, isRepeatable: true,
@@ -25,6 +27,7 @@ extension CommandSpec {
     examples: [
       Example("cbctl policy payments", "show the policy in force, and where each value comes from"),
       Example("cbctl policy payments --set max-failures=3 --set open-for=1m", "make it stricter"),
+      Example("cbctl policy 'http/*' --set rate=10/1s", "change all that match"),
       Example("cbctl policy payments --unset open-for", "go back to the code's value"),
       Example("cbctl policy payments --unset-all", "go back to the code's policy"),
     ],
@@ -39,7 +42,7 @@ extension CommandSpec {
         throw .usage(
           "--fleet without a change", "every host has a policy of its own", help: "policy")
       }
-      printPolicy(of: try context.snapshot(of: name), context)
+      printPolicies(of: try context.shown(name), context)
       return .done
     }
     if let key = unset.first(where: { settings[$0] != nil }) {
@@ -49,39 +52,33 @@ extension CommandSpec {
     // With --set, only the values that are set now remain.
     if parsed.has("unset-all") { unset = Set(PolicyKey.allCases) }
     let fleet = try context.fleet(of: parsed)
-    var course = try context.course(
-      of: fleet, giving: .policy(set: settings, unset: unset), to: [name], parsed)
-    let breaker =
-      settings.isEmpty
-      ? try context.existingBreaker(name, for: fleet) : try context.madeBreaker(name)
-    let note = settings.isEmpty ? nil : try context.noteOnFirstUse(of: name)
-    try context.act { () throws(BreakerError) in
+    return try context.change(
+      creating: !settings.isEmpty, for: fleet, .policy(set: settings, unset: unset), parsed,
+      telling: ChangeReport(
+        line: { "\(StateLine.text(of: $0)); \(operatorWords(of: $0))" }, members: members)
+    ) { breaker throws(BreakerError) in
       try breaker.overridePolicy(set: settings, unset: unset, scope: fleet.scope)
+      return nil
     }
-    if let note { context.note(note) }
-    try course?.follow(context)
-    let snapshot = try context.snapshot(of: name)
-    if context.global.isJSON {
-      printPolicy(of: snapshot, context, course)
-    } else if !context.global.isQuiet {
-      context.print(
-        "\(StateLine.text(of: snapshot)); \(operatorWords(of: snapshot))\(course?.words ?? "")\n")
-    }
-    for line in course?.notes ?? [] { context.note(line) }
-    return course?.ending ?? .done
   }
 
-  private static func printPolicy(
-    of snapshot: BreakerSnapshot, _ context: CommandContext, _ course: FleetCourse? = nil
-  ) {
-    if context.global.isJSON {
-      let sources = JSONValue.Member("policy_sources", BreakerDetails.sources(of: snapshot))
-      let breaker = JSONValue.object(BreakerDocument.members(of: snapshot) + [sources])
-      context.print(BreakerDocument.list(of: [breaker], course.map { [$0.document] } ?? []))
-    } else {
-      let rows = PolicyTable.render(snapshot, width: context.console.width)
-      context.print(rows.map { $0 + "\n" }.joined())
+  private static func members(of snapshot: BreakerSnapshot) -> [JSONValue.Member] {
+    BreakerDocument.members(of: snapshot) + [
+      .init("policy_sources", BreakerDetails.sources(of: snapshot))
+    ]
+  }
+
+  private static func printPolicies(of snapshots: [BreakerSnapshot], _ context: CommandContext) {
+    guard !context.global.isJSON else {
+      context.print(BreakerDocument.list(of: snapshots.map { .object(members(of: $0)) }))
+      return
     }
+    let tables = snapshots.map { snapshot in
+      let title = snapshots.count > 1 ? ["\(VisibleText.name(snapshot.name)):"] : []
+      let rows = title + PolicyTable.render(snapshot, width: context.console.width)
+      return rows.map { $0 + "\n" }.joined()
+    }
+    context.print(tables.joined(separator: "\n"))
   }
 
   private static func operatorWords(of snapshot: BreakerSnapshot) -> String {

@@ -5,7 +5,9 @@ extension CommandSpec {
   static let show = CommandSpec(
     name: "show",
     summary: "show everything about one breaker",
-    arguments: [ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker")],
+    arguments: [
+      ArgumentSpec(label: "NAME", kind: .name, summary: "the breaker, or a pattern with * or ?")
+    ],
     details: [
       "Shows the breaker's state, its window and last error, a chart of its last day, its policy "
         + "and where each value comes from, policies that code has declared and that are not in "
@@ -15,23 +17,25 @@ extension CommandSpec {
     ],
     examples: [Example("cbctl show payments", "find out why it is open")]
   ) { context, parsed throws(ControlError) in
-    let name = parsed.text("NAME") ?? ""
-    let snapshot = try context.snapshot(of: name)
-    let details = BreakerDetails(
-      snapshot: snapshot,
-      declarations: try context.ask { store throws(StoreError) in
-        try store.declarations(of: name)
-      },
-      history: try context.ask { store throws(StoreError) in
-        try store.history(of: name)
-      },
-      now: context.now())
+    var details: [BreakerDetails] = []
+    for snapshot in try context.shown(parsed.text("NAME") ?? "") {
+      details.append(
+        BreakerDetails(
+          snapshot: snapshot,
+          declarations: try context.ask { store throws(StoreError) in
+            try store.declarations(of: snapshot.name)
+          },
+          history: try context.ask { store throws(StoreError) in
+            try store.history(of: snapshot.name)
+          },
+          now: context.now()))
+    }
     if context.global.isJSON {
-      context.print(BreakerDocument.list(of: [details.json]))
+      context.print(BreakerDocument.list(of: details.map(\.json)))
     } else {
-      context.print(
-        details.page(
-          width: context.console.width ?? HelpPage.width, painter: context.painter))
+      let width = context.console.width ?? HelpPage.width
+      let pages = details.map { $0.page(width: width, painter: context.painter) }
+      context.print(pages.joined(separator: "\n"))
     }
     return .done
   }

@@ -172,13 +172,16 @@ private struct PageOverview {
       Column(name: "busy", title: "Busy") { LimitWords.busy($0.snapshot).map { "\($0)" } },
       Column(name: "queue", title: "Queue") { LimitWords.queue($0.snapshot).map { "\($0)" } },
     ]
+    let rates = [
+      Column(name: "begun", title: "Begun") { LimitWords.begun($0.snapshot).map { "\($0)" } }
+    ]
     let last = [
       Column(name: "trips", title: "Trips") { "\($0.snapshot.trips)" },
       Column(name: "failure", title: "Last failure") {
         $0.snapshot.lastFailureAt.map { PageTime.brief($0, at: page.now) } ?? "never"
       },
     ]
-    return first + (hasLimits ? limits : []) + last
+    return first + (hasLimits ? limits : []) + (hasRates ? rates : []) + last
   }
 
   private func course(of breaker: PageBreaker) -> HTML {
@@ -191,6 +194,9 @@ private struct PageOverview {
   private var hasLimits: Bool {
     page.breakers.contains { LimitWords.isShown($0.snapshot) }
   }
+
+  /// Whether a breaker of the page limits how many calls begin in an interval.
+  private var hasRates: Bool { page.breakers.contains { $0.snapshot.policy.rate != nil } }
 
   /// The times below one strip, on a narrow screen, where the table has no head.
   private var axisBelow: HTML {
