@@ -46,7 +46,7 @@ import Testing
     while witness.begun <= 100 { usleep(1_000) }
     let page = try PageFile(stage)
     for _ in 0..<rounds(20_000) {
-      // The first lines of a part are those in use.
+      // The first lines of a part are those in use; the header is the end of the last one.
       let part = random.pick(PageFile.parts)
       page.write(
         random.pick([0, 1, random.next() % 64, random.next(), .max]),
@@ -102,9 +102,9 @@ import Testing
   static let parts: [Int] = {
     let block = SlotFile.offset(ofBlock: 0)
     return [
-      SlotFile.offsetOfOwners, SlotFile.offsetOfBells, SlotFile.offsetOfOwnerLines, block,
-      block + SlotFile.offsetOfPlaces, block + SlotFile.offsetOfSlots,
-      block + SlotFile.offsetOfWaiters,
+      SlotFile.offsetOfOwners, SlotFile.offsetOfBells, SlotFile.offsetOfOwnerLines,
+      SlotFile.offsetOfBlocks, block + SlotFile.offsetOfSlots, block + SlotFile.offsetOfWaiters,
+      block + SlotFile.bytesOfBlock - 256 * 8,
     ]
   }()
 

@@ -36,22 +36,22 @@ import Testing
     let dead = try #require(try stage.page(as: stage.deadProcess).block(ofBreaker: 3))
     _ = try #require(dead.begun(terms: narrow))
     try Self.fill(stage.path + SlotFile.kind.suffix, from: 1_000)
-    #expect(page.block(ofBreaker: 9_000) == nil)
+    #expect(page.block(ofBreaker: 90_000) == nil)
     // All others exist, and so may a breaker that is newer than the one that asks.
     let living = Set((1_000..<1_000 + Int64(SlotFile.blocks)).filter { $0 < 1_900 } + [1])
     page.releaseBlocks(before: 1_900, except: living)
-    let next = try #require(page.block(ofBreaker: 9_000))
-    #expect(page.block(ofBreaker: 9_001) == nil)
+    let next = try #require(page.block(ofBreaker: 90_000))
+    #expect(page.block(ofBreaker: 90_001) == nil)
     // It begins as if nothing had ever been there.
     #expect(next.usage.total == 0 && !next.hasUncountedLosses)
     #expect(next.begun(terms: Self.terms) != nil)
     #expect(next.enter(CallClaim(), Self.terms) == .busy)
-    let other = try #require(try stage.page().block(ofBreaker: 9_000))
+    let other = try #require(try stage.page().block(ofBreaker: 90_000))
     #expect(other.enter(CallClaim(), Self.terms) == .busy)
     #expect(!left.end(ended))
     #expect(busy.end(held))
     page.releaseBlocks(before: 1_900, except: living)
-    #expect(page.block(ofBreaker: 9_001) != nil)
+    #expect(page.block(ofBreaker: 90_001) != nil)
     #expect(kept.begun(terms: Self.terms) != nil)
   }
 

@@ -20,7 +20,9 @@ import Testing
   private static let block = SlotFile.offset(ofBlock: 0)
   private static let slots = "damaged: the slots of 1 limit"
 
-  private static func header(_ word: SlotBlock.HeaderWord) -> Int { block + word.rawValue * 8 }
+  private static func header(_ word: SlotBlock.HeaderWord) -> Int {
+    block + SlotFile.offsetOfHeader + word.rawValue * 8
+  }
 
   private static func line(_ word: SlotBlock.LineWord) -> Int {
     block + SlotFile.offsetOfSlots + word.rawValue * 8
@@ -41,7 +43,8 @@ import Testing
     Part(testDescription: "a serial", offset: line(.serial), count: 8, words: slots),
     Part(testDescription: "the losses of a slot", offset: line(.loss), count: 8, words: slots),
     Part(
-      testDescription: "places", offset: block + SlotFile.offsetOfPlaces, count: 80, words: slots),
+      testDescription: "places", offset: block + SlotFile.offsetOfHeader - 80, count: 80,
+      words: slots),
     Part(
       testDescription: "callers that wait", offset: block + SlotFile.offsetOfWaiters, count: 640),
     Part(
@@ -55,8 +58,8 @@ import Testing
       count: SlotFile.owners * SlotFile.bytesOfLine, words: "damaged: the tables"),
     Part(testDescription: "bells", offset: SlotFile.offsetOfBells, count: 800),
     Part(
-      testDescription: "all of it", offset: SlotFile.offsetOfBlocks,
-      count: SlotFile.offset(ofBlock: 1) - SlotFile.offsetOfBlocks, words: "damaged: the tables"),
+      testDescription: "all of it", offset: 4_096,
+      count: SlotFile.offset(ofBlock: 1) - 4_096, words: "damaged: the tables"),
     Part(
       testDescription: "a whole block", offset: block, count: SlotFile.bytesOfBlock, words: slots),
   ]
@@ -104,7 +107,7 @@ import Testing
     // Zeros that were never written take no room on the disk.
     let bytes = try Files.read(path)
     Files.removeAll(path)
-    try Files.write(path, Array(bytes.prefix(SlotFile.offset(ofBlock: 0) + 4_096)))
+    try Files.write(path, Array(bytes.prefix(SlotFile.offset(ofBlock: 0))))
     try Files.changeMode(path, to: 0o600)
     try Files.truncate(path, to: size + 12_345)
     #expect(clinic.line("slots", of: clinic.doctor()).word == "ok")

@@ -72,9 +72,9 @@ private struct SlotsRun {
     let line = bytes.number(below: 8) * SlotFile.bytesOfLine
     let word = bytes.number(below: 8) * 8
     return switch bytes.number(below: 8) {
-    case 0: (block + bytes.number(below: 40) * 8, 40)
+    case 0: (block + SlotFile.offsetOfHeader + bytes.number(below: 41) * 8, 24)
     case 1, 2: (block + SlotFile.offsetOfSlots + line + word, 8 * Self.units)
-    case 3: (block + SlotFile.offsetOfPlaces + word, SlotFile.placesOfBlock)
+    case 3: (block + SlotFile.offsetOfHeader - 64 + word, 8 - word / 8)
     case 4: (block + SlotFile.offsetOfWaiters + line + word, 64)
     case 5: (SlotFile.offsetOfBlocks + word, SlotFile.blocks - 8)
     case 6: (SlotFile.offsetOfOwners, SlotFile.owners)
@@ -100,11 +100,11 @@ private struct SlotsRun {
     guard bytes.number(below: 3) != 0, Files.exists(file) else { return Files.removeAll(file) }
     var copy = try Files.read(file)
     for _ in 0..<bytes.number(below: 8) {
-      copy[(bytes.number(below: 65_536) * 6 + bytes.number(below: 40)) % copy.count] = bytes.byte()
+      copy[(bytes.number(below: 65_536) * 7 + bytes.number(below: 40)) % copy.count] = bytes.byte()
     }
     let isShort = bytes.number(below: 2) == 0
     try Files.write(
-      file + ".other", isShort ? Array(copy.prefix(bytes.number(below: 65_536) * 6)) : copy)
+      file + ".other", isShort ? Array(copy.prefix(bytes.number(below: 65_536) * 7)) : copy)
     try Files.rename(file + ".other", to: file)
   }
 

@@ -39,9 +39,12 @@ internal import Glibc
   /// Whether this file has just replaced one that did not fit.
   let isReplacement: Bool
 
-  /// Reserves the space of a part; false if there is none.
+  /// Reserves the space of a part, and of the pages of memory that it touches; false if there is none.
   func reserve(_ offset: Int, _ length: Int) -> Bool {
-    sb_reserve(descriptor, Int64(offset), Int64(length)) == 0
+    let page = Int64(getpagesize())
+    let start = Int64(offset) / page * page
+    let end = (Int64(offset + length) + page - 1) / page * page
+    return sb_reserve(descriptor, start, end - start) == 0
   }
 
   /// Maps a part of the file that has been reserved; nil if the system refuses.

@@ -36,16 +36,30 @@ internal import Synchronization
   /// The clock of the instants of a rate.
   let clock: StoreClock
 
+  /// Reserves room on the disk for a part of the block, by its offset and its length; nil if no file is behind the
+  /// block.
+  private let reserve: (@Sendable (_ offset: Int, _ length: Int) -> Bool)?
+
   /// How many entries of the ring of instants have room that this process can reach.
   private let ringRoom: Atomic<Int>
 
+  /// - Parameters:
+  ///   - mapping: The memory of the block.
+  ///   - owners: The processes that take part.
+  ///   - breaker: The row of the breaker.
+  ///   - number: The number of the block in this process.
+  ///   - ringCapacity: How many entries of the ring of instants have room.
+  ///   - clock: The clock of the store.
+  ///   - reserve: Reserves room on the disk for a part of the block; nil if no file is behind it.
   init(
     _ mapping: SlotMapping, _ owners: SlotOwners, of breaker: Int64, number: UInt64,
-    ringCapacity: Int = 0, clock: StoreClock = .system
+    ringCapacity: Int = 0, clock: StoreClock = .system,
+    reserve: (@Sendable (_ offset: Int, _ length: Int) -> Bool)? = nil
   ) {
     self.number = number
     self.clock = clock
     ringRoom = Atomic(ringCapacity)
+    self.reserve = reserve
     self.mapping = mapping
     unsafe address = mapping.address
     self.owners = owners
@@ -104,6 +118,40 @@ internal import Synchronization
   }
 }
 
+/// The room on the disk, which slots and places get as calls need them.
+///
+/// A full disk would kill a process that writes where there is none. So a process raises an extent only after it has
+/// reserved the room, and every process may use all that lies within the extent (rule of order 34).
+extension SlotBlock {
+  /// Lets calls use so many slots; false if the disk has no room for them.
+  func makeRoom(forSlots count: Int) -> Bool {
+    let lines = Self.linesToReserve(for: count, beyond: slotExtent)
+    guard lines == 0 || reserve?(SlotFile.offsetOfSlots, lines * SlotFile.bytesOfLine) ?? true
+    else { return false }
+    raise(.slots, to: count)
+    return true
+  }
+
+  /// Lets callers use so many places; false if the disk has no room for them.
+  func makeRoom(forPlaces count: Int) -> Bool {
+    let lines = Self.linesToReserve(for: count, beyond: placeExtent)
+    if lines > 0, let reserve {
+      guard reserve(SlotFile.offsetOfWaiters, lines * SlotFile.bytesOfLine),
+        reserve(SlotFile.offsetOfHeader - lines * 8, lines * 8)
+      else { return false }
+    }
+    raise(.places, to: count)
+    return true
+  }
+
+  /// How many lines to reserve, whole pages of them, before so many may be used; 0 if they have room.
+  private static func linesToReserve(for count: Int, beyond extent: Int) -> Int {
+    let page = SlotFile.linesAtFirst
+    let reserved = max(page, (extent + page - 1) / page * page)
+    return count <= reserved ? 0 : (count + page - 1) / page * page
+  }
+}
+
 /// Calls inside of calls.
 extension SlotBlock {
   /// Whether a call of this process has not ended yet.
@@ -127,6 +175,7 @@ extension SlotBlock {
 
   /// The owner of a slot while the call with a serial has it; nil if that call has ended.
   private func owner(of index: Int, serial: UInt32) -> UInt64? {
+    guard index < slotExtent else { return nil }
     let word = word(ofSlot: index)
     // The opposite order of `begin`: a slot that its owner is taking again still has the old serial.
     guard !word.isFree, unsafe sb_load(line(index, .units)) != 0,
@@ -213,8 +262,9 @@ extension SlotBlock {
     return held
   }
 
-  /// Takes any free slot, beginning with the one that this process took last.
+  /// Takes any free slot that has been in use, beginning with the one that this process took last.
   @inline(__always) private func takeAny(below end: Int, _ word: SlotWord) -> Int? {
+    let end = min(end, slotExtent)
     var index = hint.load(ordering: .relaxed)
     for _ in 0..<end {
       if index >= end { index = 0 }
@@ -284,6 +334,16 @@ extension SlotBlock {
     return .begun(held)
   }
 
+  /// Takes a free slot of those that have not been in use; nil if there is none, or no room for it on the disk.
+  private func takeNew(below end: Int, _ word: SlotWord) -> Int? {
+    // Other calls may take the new ones first.
+    for _ in 0..<SlotFile.slotsOfBlock where slotExtent < end {
+      guard makeRoom(forSlots: min(end, slotExtent + SlotFile.linesAtFirst)) else { return nil }
+      if let index = takeAny(below: end, word) { return index }
+    }
+    return nil
+  }
+
   private func takeSlots(_ claim: CallClaim, _ own: UInt64) -> HeldSlot? {
     let before = gate
     guard let limit = before.limit else { return nil }
@@ -291,7 +351,8 @@ extension SlotBlock {
     let weight = limit.weight(of: claim)
     var held: HeldSlot?
     for number in 0..<weight {
-      guard let index = takeAny(below: limit.units, word) else { break }
+      guard let index = takeAny(below: limit.units, word) ?? takeNew(below: limit.units, word)
+      else { break }
       // The first slot of the chain is the one that was taken last, and has the units.
       held = begin(
         index, word, units: number + 1 == weight ? weight : 0, at: sb_coarse_nanoseconds(),
@@ -404,7 +465,10 @@ extension SlotBlock {
   }
 
   private func replaceLimit(_ before: GateWord, by terms: SlotTerms) -> Bool {
-    raise(.slots, to: terms.limit.units)
+    // A limit has its slots from the beginning, if the disk has room for them. Without one, calls get what they need.
+    let isUnlimited = terms.limit.units == SlotTerms.most
+    let slots = isUnlimited ? SlotFile.linesAtFirst : terms.limit.units
+    if !makeRoom(forSlots: slots) { _ = makeRoom(forSlots: min(slots, SlotFile.linesAtFirst)) }
     let isNarrowed = (terms.limit.units..<max(terms.limit.units, slotExtent)).contains {
       !word(ofSlot: $0).isFree
     }

@@ -59,7 +59,7 @@ extension SlotBlock {
       && sb_see(header(.losses)) <= SlotBound.count
       && sb_see(header(.countedLosses)) <= SlotBound.count
       && sb_see(header(.lastLost)) <= SlotBound.owner
-      && Self.boundedWaits.allSatisfy { unsafe sb_see(mapping.word($0.word * 8)) <= $0.most }
+      && areWaitsIntact
   }
 
   private func isSlotIntact(_ index: Int) -> Bool {

@@ -4,21 +4,21 @@ internal import Glibc
 
 /// The file of the calls that are under way on breakers with a limit, and of the callers that wait.
 ///
-/// It begins with a table of the breakers and one of the owners. Each breaker has a block: a page with
-/// the gate and the words of the places, then a line for each slot and one for each place. Behind it is
-/// address space for the instants of a rate, which take room on the disk only if there is one. A file is
-/// only good for the calls under way, so it is never taken over by another boot.
+/// It begins with a table of the owners and one of the breakers. Each breaker has a block: a line for each
+/// slot and one for each place, then the words of the places and the gate, and behind them the instants of
+/// a rate. A block has addresses for all that a policy may ask for, and room on the disk for what calls have
+/// needed. A file is only good for the calls under way, so it is never taken over by another boot.
 enum SlotFile {
   static let kind = SharedFile.Kind(
     // "SBSLOTS" and a zero.
-    suffix: "-slots", magic: 0x5342_534C_4F54_5300, layout: 1, bytesOfHeader: 3 * largestPage)
+    suffix: "-slots", magic: 0x5342_534C_4F54_5300, layout: 1, bytesOfHeader: 4 * largestPage)
 
   /// Each part that is mapped begins at a multiple of the largest page that a processor may have.
   private static let largestPage = 65_536
 
   /// The breakers with a limit that a store can have.
-  static let blocks = 1_024
-  static let offsetOfBlocks = 4_096
+  static let blocks = 8_192
+  static let offsetOfBlocks = 3 * largestPage
 
   /// The processes that can take part at once.
   static let owners = 2_048
@@ -32,10 +32,19 @@ enum SlotFile {
   static let placesOfBlock = 1_024
   static let bytesOfLine = 64
 
+  /// How many slots, and how many places, have room on the disk from the beginning.
+  static let linesAtFirst = 64
+
   static let bytesOfBlock = 3 * largestPage
-  static let offsetOfPlaces = 4_096
-  static let offsetOfSlots = largestPage
-  static let offsetOfWaiters = 2 * largestPage
+  static let offsetOfSlots = 0
+  static let offsetOfWaiters = largestPage
+
+  /// The gate and the words beside it end the block, so that no block ends behind the end of the file.
+  static let offsetOfHeader = bytesOfBlock - bytesOfBlockHeader
+  static let bytesOfBlockHeader = 512
+
+  /// The words of the places end where the header begins, with that of the first place: on its page, if they are few.
+  static let offsetOfPlaces = offsetOfHeader - placesOfBlock * 8
 
   /// The instants of a rate, of which only as many have room on the disk as the rate needs.
   static let offsetOfRing = bytesOfBlock
@@ -56,9 +65,9 @@ enum SlotFile {
   let file: FileIdentity?
   private let length: Int
 
-  /// A part of a file, of which the beginning gets room on the disk; the rest must not be used before it has some.
-  init?(_ file: SharedFile, _ offset: Int, _ length: Int, reserving reserved: Int? = nil) {
-    guard file.reserve(offset, reserved ?? length),
+  /// A part of a file, which gets room on the disk unless it `isReserved`; then no more of it may be used than has room.
+  init?(_ file: SharedFile, _ offset: Int, _ length: Int, isReserved: Bool = false) {
+    guard isReserved || file.reserve(offset, length),
       let address = unsafe file.map(offset, length)
     else { return nil }
     unsafe self.address = address
@@ -67,23 +76,37 @@ enum SlotFile {
   }
 
   /// A copy of a part as it is now, which is never more than looked at; nil if it cannot be read whole.
-  ///
-  /// More than the part may be read into it later, if there is memory for it.
-  init?(copying file: SharedFile, _ offset: Int, _ part: Int, memoryFor length: Int? = nil) {
-    let length = length ?? part
-    guard let address = unsafe Self.memory(length) else { return nil }
-    guard unsafe pread(file.descriptor, address, part, offset) == part else {
-      unsafe munmap(address, length)
-      return nil
+  convenience init?(copying file: SharedFile, _ offset: Int, _ length: Int) {
+    self.init(inMemory: length)
+    guard copy(file, from: offset, to: 0, length) else { return nil }
+  }
+
+  /// A copy of a block, with the lines that may have been in use, and room for the instants of a rate; nil if it cannot be
+  /// read whole.
+  convenience init?(copyingBlockAt offset: Int, of file: SharedFile) {
+    self.init(inMemory: SlotFile.bytesOfBlockWithRing)
+    let header = SlotFile.offsetOfHeader
+    func copy(_ part: Int, _ length: Int) -> Bool {
+      self.copy(file, from: offset + part, to: part, length)
     }
-    unsafe self.address = address
-    self.file = file.identity
-    self.length = length
+    func extent(_ word: SlotBlock.HeaderWord, atMost most: Int) -> Int? {
+      guard copy(header, SlotFile.bytesOfBlockHeader) else { return nil }
+      return min(most, Int(clamping: unsafe sb_see(self.word(header + word.rawValue * 8))))
+    }
+    // The places first: a caller that waits takes its slot before it leaves its place.
+    guard let places = extent(.places, atMost: SlotFile.placesOfBlock),
+      copy(header - places * 8, places * 8),
+      copy(SlotFile.offsetOfWaiters, places * SlotFile.bytesOfLine),
+      let slots = extent(.slots, atMost: SlotFile.slotsOfBlock),
+      copy(SlotFile.offsetOfSlots, slots * SlotFile.bytesOfLine)
+    else { return nil }
   }
 
   /// Memory of this process alone, of which the child of a fork has a copy; nil if the system has none left.
   init?(inMemory length: Int) {
-    guard let address = unsafe Self.memory(length) else { return nil }
+    let address = unsafe mmap(
+      nil, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+    guard let address = unsafe address, unsafe address != MAP_FAILED else { return nil }
     // Calls use a few pages of each part, and a huge page would take the room of all others too.
     unsafe madvise(address, length, MADV_NOHUGEPAGE)
     unsafe self.address = address
@@ -91,13 +114,7 @@ enum SlotFile {
     self.length = length
   }
 
-  private static func memory(_ length: Int) -> UnsafeMutableRawPointer? {
-    let address = unsafe mmap(
-      nil, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-    return unsafe address == MAP_FAILED ? nil : address
-  }
-
-  /// Reads more of the file into a copy; false if the file ends before.
+  /// Reads a part of a file into memory of this process alone; false if the file ends before.
   func copy(_ file: SharedFile, from offset: Int, to own: Int, _ count: Int) -> Bool {
     unsafe pread(file.descriptor, address + own, count, offset) == count
   }
@@ -119,11 +136,11 @@ extension SlotBlock {
   enum HeaderWord: Int {
     case gate = 0
     case revision = 1
-    case tickets = 8
 
-    /// How many slots, and how many places, have ever been in use.
-    case slots = 9
-    case places = 10
+    /// How many slots, and how many places, may be in use, because they have room on the disk.
+    case slots = 2
+    case places = 3
+    case tickets = 8
 
     /// When a process last looked thoroughly for owners that have ended, on the coarse clock.
     case lookedAt = 11
@@ -190,7 +207,7 @@ extension SlotBlock {
   }
 
   @inline(__always) func header(_ word: HeaderWord) -> UnsafeMutablePointer<UInt64> {
-    unsafe self.word(word.rawValue * 8)
+    unsafe self.word(SlotFile.offsetOfHeader &+ word.rawValue &* 8)
   }
 
   @inline(__always) func line(_ index: Int, _ word: LineWord) -> UnsafeMutablePointer<UInt64> {
@@ -209,7 +226,7 @@ extension SlotBlock {
   }
 
   func place(_ index: Int) -> UnsafeMutablePointer<UInt64> {
-    unsafe mapping.word(SlotFile.offsetOfPlaces + index * 8)
+    unsafe mapping.word(SlotFile.offsetOfHeader - (index + 1) * 8)
   }
 
   func waiter(_ index: Int, _ word: WaiterWord) -> UnsafeMutablePointer<UInt64> {
@@ -224,13 +241,15 @@ extension SlotBlock {
   }
   func word(ofPlace index: Int) -> PlaceWord { PlaceWord(bits: unsafe sb_see(place(index))) }
 
-  var slotExtent: Int { min(SlotFile.slotsOfBlock, Int(clamping: unsafe sb_see(header(.slots)))) }
+  @inline(__always) var slotExtent: Int {
+    min(SlotFile.slotsOfBlock, Int(clamping: unsafe sb_see(header(.slots))))
+  }
 
   var placeExtent: Int {
     min(SlotFile.placesOfBlock, Int(clamping: unsafe sb_see(header(.places))))
   }
 
-  /// Notes that so many have been in use.
+  /// Notes that so many may be in use.
   func raise(_ word: HeaderWord, to count: Int) { unsafe Self.raise(header(word), to: count) }
 
   static func raise(_ word: UnsafeMutablePointer<UInt64>, to count: Int) {

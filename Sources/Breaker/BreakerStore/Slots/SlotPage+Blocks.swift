@@ -18,7 +18,7 @@ extension SlotPage {
         if let known = Self.knownIndex(ofBreaker: id, in: head) { return known }
         guard let index = (0..<SlotFile.blocks).first(where: { Self.entry($0, of: head) == 0 }),
           // An entry has its space from the beginning, so a file that ends before it was cut off.
-          file.reserve(SlotFile.offset(ofBlock: index), SlotFile.bytesOfBlock)
+          Self.reserve(index, in: file)
         else { return nil }
         unsafe sb_tell(Self.word(index, of: head), UInt64(bitPattern: id))
         return index
@@ -53,11 +53,23 @@ extension SlotPage {
     }
   }
 
-  /// The block of an index, and address space for the instants of a rate.
+  /// The addresses of a block, whose first lines have room on the disk.
   static func mapping(of index: Int, in file: SharedFile) -> SlotMapping? {
-    SlotMapping(
-      file, SlotFile.offset(ofBlock: index), SlotFile.bytesOfBlockWithRing,
-      reserving: SlotFile.bytesOfBlock)
+    guard reserve(index, in: file) else { return nil }
+    return SlotMapping(
+      file, SlotFile.offset(ofBlock: index), SlotFile.bytesOfBlockWithRing, isReserved: true)
+  }
+
+  /// Reserves room for the header of a block and the words of the first places, and for their lines and those of the
+  /// first slots.
+  private static func reserve(_ index: Int, in file: SharedFile) -> Bool {
+    let block = SlotFile.offset(ofBlock: index)
+    let lines = SlotFile.linesAtFirst * SlotFile.bytesOfLine
+    let words = SlotFile.linesAtFirst * 8
+    return file.reserve(
+      block + SlotFile.offsetOfHeader - words, words + SlotFile.bytesOfBlockHeader)
+      && file.reserve(block + SlotFile.offsetOfSlots, lines)
+      && file.reserve(block + SlotFile.offsetOfWaiters, lines)
   }
 
   /// How many blocks are freed at once: looking at one takes its room on the disk.
@@ -68,7 +80,7 @@ extension SlotPage {
     (0..<SlotFile.blocks).allSatisfy { entry($0, of: head) != 0 }
   }
 
-  private static func entry(_ index: Int, of head: SlotMapping) -> Int64 {
+  static func entry(_ index: Int, of head: SlotMapping) -> Int64 {
     unsafe Int64(bitPattern: sb_see(word(index, of: head)))
   }
 
@@ -80,11 +92,11 @@ extension SlotPage {
 extension SlotBlock {
   /// Whether no living owner has a slot or a place.
   fileprivate var isLeft: Bool {
-    (0..<SlotFile.slotsOfBlock).allSatisfy { index in
+    (0..<slotExtent).allSatisfy { index in
       let word = word(ofSlot: index)
       return word.isFree || owners.isGone(word.owner)
     }
-      && (0..<SlotFile.placesOfBlock).allSatisfy { index in
+      && (0..<placeExtent).allSatisfy { index in
         let word = word(ofPlace: index)
         return word.isFree || owners.isGone(word.taker ?? owner(ofWaiter: index))
       }
@@ -92,24 +104,24 @@ extension SlotBlock {
 
   /// Makes the block as if it had never been used, except that the serials go on.
   fileprivate func clear() {
-    for index in 0..<SlotFile.slotsOfBlock {
+    for index in 0..<slotExtent {
       for word in [LineWord.word, .since, .units, .next, .loss] {
         unsafe sb_tell(line(index, word), 0)
       }
     }
-    for index in 0..<SlotFile.placesOfBlock { unsafe sb_tell(place(index), 0) }
-    // The words of the first lines, before the places.
-    for offset in stride(from: 0, to: SlotFile.offsetOfPlaces, by: 8) {
-      unsafe sb_tell(mapping.word(offset), 0)
+    for index in 0..<placeExtent { unsafe sb_tell(place(index), 0) }
+    for offset in stride(from: 0, to: SlotFile.bytesOfBlockHeader, by: 8) {
+      unsafe sb_tell(mapping.word(SlotFile.offsetOfHeader + offset), 0)
     }
   }
 
   /// Keeps in memory what calls have used so far, the most important first.
   func keepInMemory(by hot: inout HotPages) {
     let ofLines = { (extent: Int) in max(1, extent) * SlotFile.bytesOfLine }
-    unsafe hot.keep(address, SlotFile.bytesOfLine)
+    let words = max(1, placeExtent) * 8
+    unsafe hot.keep(
+      address + SlotFile.offsetOfHeader - words, words + SlotFile.bytesOfBlockHeader)
     unsafe hot.keep(address + SlotFile.offsetOfSlots, ofLines(slotExtent))
-    unsafe hot.keep(address + SlotFile.offsetOfPlaces, SlotFile.placesOfBlock * 8)
     unsafe hot.keep(address + SlotFile.offsetOfWaiters, ofLines(placeExtent))
     if ringCapacity > 0 { unsafe hot.keep(address + SlotFile.offsetOfRing, ringCapacity * 8) }
   }
@@ -134,4 +146,25 @@ extension SlotPage {
         + " apart from all others"
     )
   }
+}
+
+/// Reserves room on the disk for more of a block, as long as a call may need it.
+///
+/// It opens the file only briefly, and no thread forks meanwhile, because every child would inherit the descriptor.
+final class SlotRoom: Sendable {
+  private let turn = Guarded(())
+
+  /// Reserves room for a part of a file; false if there is none, or if another file is at the path now.
+  func reserve(
+    _ offset: Int, _ length: Int, inFile identity: FileIdentity, at path: String
+  ) -> Bool {
+    turn.withLock { _ in
+      guard let file = SharedFile.opened(SlotFile.kind, path, O_RDWR) else { return false }
+      defer { close(file.descriptor) }
+      return file.identity == identity && file.reserve(offset, length)
+    }
+  }
+
+  func willFork() { turn.willFork { _ in } }
+  func didFork() { turn.didFork { _ in } }
 }

@@ -9,6 +9,7 @@ internal import Glibc
 /// files stay mapped; where earlier ones were mapped, there is memory of this process alone.
 package final class SlotPage: Sendable {
   private let state: Guarded<State>
+  private let room = SlotRoom()
   private let lifelines: Lifelines?
   private let identify: @Sendable () -> ProcessIdentity
 
@@ -60,6 +61,7 @@ package final class SlotPage: Sendable {
 
   package func willFork() {
     lifelines?.willFork()
+    room.willFork()
     state.willFork { state in
       state.owners?.willFork()
       for block in state.blocks.values { block.care.willFork() }
@@ -71,6 +73,7 @@ package final class SlotPage: Sendable {
       for block in state.blocks.values { block.care.didFork() }
       state.owners?.didFork()
     }
+    room.didFork()
     lifelines?.didFork()
   }
 
@@ -125,17 +128,20 @@ package final class SlotPage: Sendable {
           return
         }
         defer { state.blocks[id]?.reserveRing(of: calls, in: file, at: index) }
-        guard state.blocks[id] == nil, let mapping = Self.mapping(of: index, in: file) else {
-          return
-        }
+        guard state.blocks[id] == nil, let place = state.place,
+          let mapping = Self.mapping(of: index, in: file)
+        else { return }
         let owners =
           state.owners
           ?? SlotOwners(
-            head, judge: OwnerJudge(of: state.place?.storePath ?? ""), identify: identify)
+            head, judge: OwnerJudge(of: place.storePath), identify: identify)
         state.owners = owners
         state.blocks[id] = SlotBlock(
           mapping, owners, of: id, number: ProcessSlots.number(ofBreaker: id, in: file.identity),
-          clock: clock)
+          clock: clock
+        ) { [room, path = place.path(of: SlotFile.kind), identity = file.identity] in
+          room.reserve(SlotFile.offset(ofBlock: index) + $0, $1, inFile: identity, at: path)
+        }
         state.blocks[id]?.keepInMemory(by: &state.hot)
         unsafe state.hot.keep(head.address, SlotFile.kind.bytesOfHeader)
       }
@@ -197,7 +203,7 @@ package final class SlotPage: Sendable {
     state.identity = nil
   }
 
-  /// How much is kept in memory: the tables, and the blocks of some forty breakers.
+  /// How much is kept in memory: the tables, and the blocks of some sixty breakers.
   private static let mostKeptInMemory: UInt64 = 1 << 20
 
   /// How long to wait for a process that is creating the file: without it, a limit is not shared.
@@ -240,7 +246,8 @@ package final class SlotPage: Sendable {
     guard let last else { return SlotFile.kind.bytesOfHeader }
     let offset = SlotFile.offset(ofBlock: last)
     let end = offset + SlotFile.bytesOfBlock
-    guard let words = SlotMapping(copying: file, offset, SlotFile.offsetOfPlaces) else {
+    let header = offset + SlotFile.offsetOfHeader
+    guard let words = SlotMapping(copying: file, header, SlotFile.bytesOfBlockHeader) else {
       return end
     }
     let extent = unsafe sb_see(words.word(SlotBlock.HeaderWord.ringExtent.rawValue * 8))

@@ -148,6 +148,7 @@ extension SlotBlock {
     var last: UInt32 = 0
     var nextLook: Int64 = 0
     var heldUntil: Int64?
+    var planned = rate
     while true {
       let heard = unsafe sb_bell(bell)
       // A thread whose wait can be interrupted wakes far more often than it has to look.
@@ -166,6 +167,7 @@ extension SlotBlock {
         if heldUntil == nil, rampAllowance != nil, first?.index == caller.index {
           heldUntil = wait.rampUntil()
         }
+        if !canMakeIt(caller, by: wait.until, since: &planned) { return .busy }
         if isRated, let turn = planTurn(of: caller) { heldUntil = min(heldUntil ?? .max, turn) }
       }
       if let refusal = wait.refusal {
@@ -226,6 +228,14 @@ extension SlotBlock {
     return turn.subtractingSaturating(now) <= SlotWait.left(until: end)
   }
 
+  /// Whether waiting still makes sense for a caller, if the rate is another one than when it looked last.
+  func canMakeIt(_ caller: Caller, by end: Int64, since known: inout RateWord) -> Bool {
+    let word = rate
+    if word.isSame(as: known) { return true }
+    known = word
+    return canMakeIt(caller, by: end)
+  }
+
   /// How often a caller that does not wait looks whether others that do not wait are gone.
   private static let briefTries = 1_000
 
@@ -280,8 +290,9 @@ extension SlotBlock {
   private static let firstTicketOutside: Int64 = 1 << 59
 
   private func takePlace(_ own: UInt64) -> Int? {
-    for index in 0..<SlotFile.placesOfBlock where word(ofPlace: index).isFree {
-      raise(.places, to: index + 1)
+    for index in 0..<SlotFile.placesOfBlock {
+      guard makeRoom(forPlaces: index + 1) else { return nil }
+      guard word(ofPlace: index).isFree else { continue }
       if unsafe sb_decide(place(index), 0, PlaceWord(beingTakenBy: own).bits) != 0 { return index }
     }
     return nil

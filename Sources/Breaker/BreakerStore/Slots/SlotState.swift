@@ -72,8 +72,8 @@ package struct SlotWaits: Sendable, Hashable {
 
 /// Waits that all processes count together.
 extension SlotBlock {
-  private func count(_ index: Int) -> UnsafeMutablePointer<UInt64> {
-    unsafe mapping.word((HeaderWord.waits.rawValue + index) * 8)
+  private func waitWord(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    unsafe header(.waits) + index
   }
 
   private static let sum = SlotWaits.bounds.count + 1
@@ -82,25 +82,25 @@ extension SlotBlock {
   /// Counts a wait that is over.
   func noteWait(_ nanoseconds: Int64, hasBegun: Bool) {
     guard hasBegun else {
-      unsafe sb_add(count(Self.abandoned), 1)
+      unsafe sb_add(waitWord(Self.abandoned), 1)
       return
     }
-    unsafe sb_add(count(SlotWaits.index(of: nanoseconds)), 1)
-    unsafe sb_add(count(Self.sum), UInt64(clamping: nanoseconds))
+    unsafe sb_add(waitWord(SlotWaits.index(of: nanoseconds)), 1)
+    unsafe sb_add(waitWord(Self.sum), UInt64(clamping: nanoseconds))
   }
 
-  /// The words of the counts, and that of the time, which was damaged if it says more than its bound.
-  static let boundedWaits = (0...abandoned).map { index in
-    (
-      word: HeaderWord.waits.rawValue + index,
-      most: index == sum ? SlotBound.nanoseconds : SlotBound.count
-    )
+  /// Whether no count, and not the time, says more than its bound, which only damage does.
+  var areWaitsIntact: Bool {
+    (0...Self.abandoned).allSatisfy { unsafe sb_see(waitWord($0)) <= Self.mostOfWaits($0) }
+  }
+
+  private static func mostOfWaits(_ index: Int) -> UInt64 {
+    index == sum ? SlotBound.nanoseconds : SlotBound.count
   }
 
   private var waits: SlotWaits {
     func number(_ index: Int) -> Int64 {
-      let most = index == Self.sum ? SlotBound.nanoseconds : SlotBound.count
-      return SlotBound.number(unsafe sb_load(count(index)), atMost: most)
+      SlotBound.number(unsafe sb_load(waitWord(index)), atMost: Self.mostOfWaits(index))
     }
     var waits = SlotWaits()
     waits.counts = waits.counts.indices.map { number($0) }
@@ -178,14 +178,13 @@ extension SlotPage {
     guard let directory = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else {
       return nil
     }
-    let ids = choose(Self.breakers(in: directory))
-    let found = ids.map { ($0, Self.knownIndex(ofBreaker: $0, in: directory)) }
-    var blocks: [(id: Int64, offset: Int, copy: SlotMapping)] = []
-    for case (let id, let index?) in found {
-      let offset = SlotFile.offset(ofBlock: index)
-      let copy = SlotMapping(
-        copying: file, offset, SlotFile.bytesOfBlock, memoryFor: SlotFile.bytesOfBlockWithRing)
-      if let copy { blocks.append((id, offset, copy)) }
+    let indices = Self.indices(ofBreakersIn: directory)
+    let ids = choose(Array(indices.keys))
+    let copies = ids.compactMap { id -> (id: Int64, words: SlotMapping, offset: Int)? in
+      guard let offset = indices[id].map(SlotFile.offset(ofBlock:)),
+        let words = SlotMapping(copyingBlockAt: offset, of: file)
+      else { return nil }
+      return (id, words, offset)
     }
     // After the blocks, because owners are entered before they take anything (rule of order 26).
     guard let head = SlotMapping(copying: file, 0, SlotFile.kind.bytesOfHeader) else { return nil }
@@ -194,24 +193,24 @@ extension SlotPage {
     // Processes that found no entry have calls under way that are unknown.
     if owners.isFull { return [:] }
     // A breaker that is not in the file has not had a call since the file was made, if it could be there.
-    let isComplete = !isFull(head)
-    var states = Dictionary(
-      found.filter { isComplete && $0.1 == nil }.map { ($0.0, SlotState()) },
-      uniquingKeysWith: { $1 })
+    let missing = isFull(head) ? [] : ids.filter { indices[$0] == nil }
+    var states = Dictionary(missing.map { ($0, SlotState()) }, uniquingKeysWith: { $1 })
     // No call begins in a copy, so it needs no number of its own.
-    for (id, offset, copy) in blocks {
-      let block = SlotBlock(copy, owners, of: id, number: 0, clock: clock)
+    for (id, words, offset) in copies {
+      let block = SlotBlock(words, owners, of: id, number: 0, clock: clock)
       block.copyRing(of: file, at: offset)
       states[id] = block.state(at: now)
     }
     return states
   }
 
-  /// The breakers that have slots in a file.
-  private static func breakers(in head: SlotMapping) -> [Int64] {
-    (0..<SlotFile.blocks).compactMap { index in
-      let id = unsafe sb_see(head.word(SlotFile.offsetOfBlocks + index * 8))
-      return id == 0 ? nil : Int64(bitPattern: id)
+  /// The breakers that have blocks in a file, with the indices of these.
+  private static func indices(ofBreakersIn head: SlotMapping) -> [Int64: Int] {
+    var indices: [Int64: Int] = [:]
+    for index in (0..<SlotFile.blocks).reversed() {
+      let id = entry(index, of: head)
+      if id != 0 { indices[id] = index }
     }
+    return indices
   }
 }

@@ -232,7 +232,7 @@ extension LimitPhase {
     case 0: Files.removeAll(page)
     // A copy has the same calls under way, of which those that live know nothing.
     case 1: try Files.write(spare, bytes)
-    case 2: try Files.write(spare, Array(bytes.prefix(70_000)))
+    case 2: try Files.write(spare, Array(bytes.prefix(270_000)))
     default: try Files.write(spare, [1] + bytes.dropFirst())
     }
     if how != 0 { try Files.rename(spare, to: page) }
