@@ -357,12 +357,12 @@ extension BreakerSnapshot {
       policy.boundsCalls || isRamping || hasQueue
         ? LimitSnapshot($0, under: room, inRamp: isRamping, look: look) : nil
     }
-    rate =
-      policy.rate == nil
-      ? nil
-      : slots.flatMap(\.rate).map { use in
-        RateSnapshot(begun: use.begun, nextIn: .nanoseconds(use.nanosecondsToNext))
+    rate = policy.rate.flatMap { rate in
+      slots?.rate.flatMap { use in
+        use.isOf(rate)
+          ? RateSnapshot(begun: use.begun, nextIn: .nanoseconds(use.nanosecondsToNext)) : nil
       }
+    }
     retries = policy.retryBudget.flatMap { share in
       attempts.map {
         RetrySnapshot(

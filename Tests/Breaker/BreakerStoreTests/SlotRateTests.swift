@@ -33,7 +33,7 @@ import Testing
     host.time.advance(by: 1)
     #expect(second.begins(terms))
     #expect(!first.begins(terms))
-    #expect(first.rateUse == SlotRateUse(begun: 4, nanosecondsToNext: 1_000))
+    #expect(first.rateUse?.begun == 4 && first.rateUse?.nanosecondsToNext == 1_000)
   }
 
   @Test func `a call that finds no slot takes no instant`() throws {
@@ -310,6 +310,64 @@ import Testing
     let terms = Self.terms(1, .seconds(3_600), places: 20)
     #expect(block.begins(terms))
     #expect(block.enter(CallClaim(), terms, wait: SlotWait(atMost: .seconds(3_599))) == .busy)
+  }
+
+  @Test func `a caller that can no longer make it leaves when the rate is lowered`() throws {
+    let stage = try SlotStage()
+    let block = try #require(stage.page().block(ofBreaker: 1, forCalls: 1))
+    let terms = Self.terms(1, .seconds(300), places: 20)
+    #expect(block.begins(terms))
+    let threads = Threads()
+    for _ in 0..<2 {
+      let own = try #require(stage.page().block(ofBreaker: 1, forCalls: 1))
+      threads.start {
+        #expect(own.enter(CallClaim(), terms, wait: SlotWait(atMost: .seconds(900))) == .busy)
+      }
+    }
+    block.untilWaiting(2)
+    block.adopt(Self.terms(1, .seconds(3_600), revision: 2, places: 20))
+    threads.join()
+    #expect(block.places.isEmpty)
+  }
+
+  @Test func `a call behind one that waits for room is not told that the rate is in its way`()
+    throws
+  {
+    let host = try RatedHost()
+    let block = try host.block(100)
+    let terms = Self.terms(100, .seconds(60), units: 4, places: 9)
+    #expect(block.begun(terms: terms) != nil)
+    let own = try #require(block.owners.own)
+    let heavy = try #require(block.arrive(CallClaim(units: 4), own, isBrief: false))
+    #expect(block.rateWait(for: CallClaim()) == nil)
+    block.leave(heavy)
+    #expect(block.rateWait(for: CallClaim()) == 0)
+  }
+
+  @Test func `an ordinary call is told of the callers before it, and not of those behind it`()
+    throws
+  {
+    let host = try RatedHost()
+    let block = try host.block(1)
+    #expect(block.begins(Self.terms(1, .seconds(1), places: 9)))
+    let own = try #require(block.owners.own)
+    let background = CallClaim(priority: .background)
+    for claim in [background, CallClaim(), background, background] {
+      _ = try #require(block.arrive(claim, own, isBrief: false))
+    }
+    #expect(block.rateWait(for: CallClaim()) == 2_000_000_000)
+    #expect(block.rateDelay(for: CallClaim()) == 2_000_000_000)
+    #expect(block.rateWait(for: background) == 5_000_000_000)
+  }
+
+  @Test func `what has begun is not told of another rate than the one in force`() throws {
+    let host = try RatedHost()
+    let block = try host.block(5)
+    #expect(block.begins(Self.terms(5, .seconds(60))))
+    let use = try #require(block.rateUse)
+    #expect(use.isOf(CallRate(calls: 5, interval: .seconds(60))))
+    #expect(!use.isOf(CallRate(calls: 5, interval: .seconds(61))))
+    #expect(!use.isOf(CallRate(calls: 6, interval: .seconds(60))))
   }
 
   @Test func `the first in the queue is woken if it has planned its turn too late`() throws {

@@ -109,7 +109,9 @@ final class SlotDispatcher: @unchecked Sendable {
         end(waiter, with: entry)
       }
       for waiter in left.values {
-        guard let refusal = waiter.wait.refusal else { continue }
+        let canMakeIt = block.canMakeIt(
+          waiter.caller, by: waiter.wait.until, since: &waiter.planned)
+        guard let refusal = canMakeIt ? waiter.wait.refusal : .busy else { continue }
         if refusal == .unwanted { block.ringNext(after: waiter.caller) }
         end(waiter, with: refusal)
         left[waiter.caller.index] = nil
@@ -176,6 +178,9 @@ final class SlotWaiter: @unchecked Sendable {
   let owner: UInt64
   let wait: SlotWait
   fileprivate var isOver = false
+
+  /// The rate by which it has its turn.
+  fileprivate var planned: RateWord
   private let start = Patience.monotonicNanoseconds()
   private let answer: @Sendable (SlotEntry) -> Void
 
@@ -184,6 +189,7 @@ final class SlotWaiter: @unchecked Sendable {
     _ wait: SlotWait, _ answer: @escaping @Sendable (SlotEntry) -> Void
   ) {
     self.block = block
+    planned = block.rate
     self.caller = caller
     self.claim = claim
     self.owner = owner

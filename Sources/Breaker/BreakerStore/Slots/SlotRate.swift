@@ -1,60 +1,6 @@
 package import BreakerCore
 internal import CHost
 
-/// A rate as the block of a breaker has it, in one word.
-struct RateWord: Hashable {
-  var bits: UInt64
-
-  private static let callsMask: UInt64 = 0xFFFF
-
-  /// Instants of calls that began under a rate of more calls may still count.
-  private static let narrowed: UInt64 = 1 << 16
-
-  /// The rate is the only bound: a call for which there is no slot begins without one.
-  private static let alone: UInt64 = 1 << 17
-
-  /// The number of calls was changed, so the entries may not be in the order of their instants from the cursor on.
-  private static let unordered: UInt64 = 1 << 18
-  private static let intervalShift: UInt64 = 19
-
-  init(bits: UInt64) { self.bits = bits }
-
-  init(_ rate: CallRate, isOnlyBound: Bool) {
-    let (microseconds, rest) = rate.interval.inNanoseconds.quotientAndRemainder(dividingBy: 1_000)
-    let interval = UInt64(clamping: max(1, microseconds.addingSaturating(rest > 0 ? 1 : 0)))
-    let calls = UInt64(max(1, min(rate.calls, CallRate.most)) - 1)
-    bits = interval << Self.intervalShift | (isOnlyBound ? Self.alone : 0) | calls
-  }
-
-  var isNone: Bool { bits >> Self.intervalShift == 0 }
-  var calls: Int { Int(bits & Self.callsMask) + 1 }
-
-  /// The length of the interval, in nanoseconds.
-  var interval: Int64 { Int64(bits >> Self.intervalShift).multipliedSaturating(by: 1_000) }
-  var isNarrowed: Bool { bits & Self.narrowed != 0 }
-  var isOnlyBound: Bool { !isNone && bits & Self.alone != 0 }
-
-  var isUnordered: Bool { bits & Self.unordered != 0 }
-
-  func isSame(as other: RateWord) -> Bool { plain == other.plain }
-
-  /// Whether a call that began under this word has kept to another one too: what no longer counts is no change.
-  func isStillMet(by other: RateWord) -> Bool {
-    isSame(as: other) && (isNarrowed || !other.isNarrowed)
-  }
-
-  /// The rate alone, without what it says of the ring.
-  var plain: RateWord { narrowed(false).unordered(false) }
-
-  func narrowed(_ isNarrowed: Bool) -> RateWord {
-    RateWord(bits: isNarrowed ? bits | Self.narrowed : bits & ~Self.narrowed)
-  }
-
-  func unordered(_ isUnordered: Bool) -> RateWord {
-    RateWord(bits: isUnordered ? bits | Self.unordered : bits & ~Self.unordered)
-  }
-}
-
 /// The rate in force, and a ring of the instants at which its last calls have begun.
 ///
 /// Each call begins by replacing an instant that is as old as the interval, or older, by its own. So each entry of the
@@ -241,11 +187,11 @@ extension SlotBlock {
   var rateUse: SlotRateUse? {
     let word = rate
     guard !word.isNone, word.calls <= ringCapacity,
-      let (turn, now) = turnUnderRate(after: waitingCallers)
+      let (turn, now) = turnUnderRate(after: waitingCallers(before: .ordinary))
     else { return nil }
     return SlotRateUse(
       begun: instantsThatCount(word, at: now).count,
-      nanosecondsToNext: max(0, turn.subtractingSaturating(now)))
+      nanosecondsToNext: max(0, turn.subtractingSaturating(now)), word: word)
   }
 }
 
@@ -283,8 +229,27 @@ package struct SlotRateUse: Sendable, Hashable {
   /// How many calls have begun in the interval that ends now.
   package var begun: Int
 
-  /// How long until a call may begin that comes now, after all that wait; 0 if it may begin at once.
+  /// How long until an ordinary call may begin that comes now, after those that wait; 0 if it may begin at once.
   package var nanosecondsToNext: Int64
+
+  /// The rate by which this was found.
+  private let word: RateWord?
+
+  package init(begun: Int, nanosecondsToNext: Int64) {
+    self.init(begun: begun, nanosecondsToNext: nanosecondsToNext, word: nil)
+  }
+
+  init(begun: Int, nanosecondsToNext: Int64, word: RateWord?) {
+    self.begun = begun
+    self.nanosecondsToNext = nanosecondsToNext
+    self.word = word
+  }
+
+  /// Whether this is about a rate; not if no call has begun yet since the policy was changed.
+  package func isOf(_ rate: CallRate) -> Bool {
+    let other = RateWord(rate, isOnlyBound: false)
+    return word.map { $0.calls == other.calls && $0.interval == other.interval } ?? true
+  }
 }
 
 /// After a rate was lowered, until what has begun before is as old as the interval.
@@ -309,7 +274,8 @@ extension SlotBlock {
   private func turnWhileNarrowed(_ word: RateWord, at now: Int64) -> Int64? {
     guard countOfInstants(word, at: now) >= word.calls else {
       var time = now
-      let isOver = (min(word.calls, ringExtent)..<ringExtent).allSatisfy { index in
+      let extent = ringExtent
+      let isOver = (min(word.calls, extent)..<extent).allSatisfy { index in
         freeInstant(of: unsafe sb_load(instant(index)), word.interval, &time) <= time
       }
       if isOver { unsafe sb_decide(header(.rate), word.bits, word.narrowed(false).bits) }
@@ -341,23 +307,29 @@ extension SlotBlock {
   func replaceRate(_ before: RateWord, by terms: SlotTerms) -> Bool {
     let next = RateWord(bits: terms.rate)
     if before.isSame(as: next) { return true }
-    let extent = ringExtent
+    let (extent, start) = (ringExtent, unsafe sb_load(header(.ringCursor)))
     if !next.isNone { raise(.ringExtent, to: next.calls) }
     let isNarrowed = !next.isNone && next.calls < ringExtent
     // Of few entries, each call looks at all, and empty ones are in any order.
     let isUnordered = next.calls > Self.mostLooks && extent > 0 && !next.isNone
     let word = next.narrowed(isNarrowed).unordered(isUnordered)
     guard unsafe sb_decide(header(.rate), before.bits, word.bits) != 0 else { return false }
-    // The order begins with the oldest one of the new ring.
-    if !next.isNone { unsafe sb_set(header(.ringCursor), UInt64(oldestEntry(of: next))) }
+    // The order begins with the oldest one of the new ring. Calls that have begun meanwhile have moved the cursor.
+    if !next.isNone {
+      let oldest = oldestEntry(of: next, from: start)
+      unsafe sb_decide(header(.ringCursor), start, UInt64(oldest))
+    }
     // Callers that wait for their turn have planned it by the earlier rate.
-    if isAwaited { settle() }
+    if isAwaited {
+      settle()
+      if !before.isNone { wakeAll() }
+    }
     return true
   }
 
-  private func oldestEntry(of word: RateWord) -> Int {
+  private func oldestEntry(of word: RateWord, from cursor: UInt64) -> Int {
     let calls = max(1, min(word.calls, ringCapacity))
-    let start = Int(unsafe sb_load(header(.ringCursor)) % UInt64(calls))
+    let start = Int(cursor % UInt64(calls))
     var (oldest, instantOfIt) = (start, UInt64.max)
     // From the cursor on, so that of entries with the same instant the one is first that was replaced first.
     for offset in 0..<min(calls, ringCapacity) {
@@ -406,9 +378,13 @@ extension SlotBlock {
     }
   }
 
-  /// How many callers wait.
-  private var waitingCallers: Int {
-    (0..<placeExtent).count { word(ofPlace: $0).isWaiting && !word(ofPlace: $0).isBrief }
+  /// How many callers wait that are served before one that comes now.
+  private func waitingCallers(before priority: CallPriority) -> Int {
+    (0..<placeExtent).count { index in
+      let word = word(ofPlace: index)
+      return word.isWaiting && !word.isBrief
+        && (priority == .background || word.place.priority == .ordinary)
+    }
   }
 
   /// Whether the first in the queue sleeps until its turn under the rate, and need not be called before.
@@ -432,15 +408,20 @@ extension SlotBlock {
 
   /// How long until the rate lets a caller begin that comes after all that wait, in nanoseconds, whatever else is in its
   /// way; 0 if the rate is not.
-  package var rateDelay: Int64 {
-    guard let (turn, now) = turnUnderRate(after: waitingCallers) else { return 0 }
+  package func rateDelay(for claim: CallClaim) -> Int64 {
+    guard let (turn, now) = turnUnderRate(after: waitingCallers(before: claim.priority)) else {
+      return 0
+    }
     return max(0, turn.subtractingSaturating(now))
   }
 
   /// How long until a caller that does not wait would have its turn under the rate, in nanoseconds; nil if that is not
   /// what is in its way.
   package func rateWait(for claim: CallClaim) -> Int64? {
-    guard hasRoomBesideRate(for: claim), let (turn, now) = turnUnderRate(after: waitingCallers)
+    // A caller that waits for room goes before it.
+    if let first, !hasRoomBesideRate(for: self.claim(of: first)) { return nil }
+    guard hasRoomBesideRate(for: claim),
+      let (turn, now) = turnUnderRate(after: waitingCallers(before: claim.priority))
     else { return nil }
     return max(0, turn.subtractingSaturating(now))
   }

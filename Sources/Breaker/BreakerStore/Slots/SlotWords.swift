@@ -142,3 +142,57 @@ struct PlaceWord: Hashable {
     PlaceWord(bits: bits & ~3 | (isAbsent ? Self.absent : Self.waiting))
   }
 }
+
+/// A rate as the block of a breaker has it, in one word.
+struct RateWord: Hashable {
+  var bits: UInt64
+
+  private static let callsMask: UInt64 = 0xFFFF
+
+  /// Instants of calls that began under a rate of more calls may still count.
+  private static let narrowed: UInt64 = 1 << 16
+
+  /// The rate is the only bound: a call for which there is no slot begins without one.
+  private static let alone: UInt64 = 1 << 17
+
+  /// The number of calls was changed, so the entries may not be in the order of their instants from the cursor on.
+  private static let unordered: UInt64 = 1 << 18
+  private static let intervalShift: UInt64 = 19
+
+  init(bits: UInt64) { self.bits = bits }
+
+  init(_ rate: CallRate, isOnlyBound: Bool) {
+    let (microseconds, rest) = rate.interval.inNanoseconds.quotientAndRemainder(dividingBy: 1_000)
+    let interval = UInt64(clamping: max(1, microseconds.addingSaturating(rest > 0 ? 1 : 0)))
+    let calls = UInt64(max(1, min(rate.calls, CallRate.most)) - 1)
+    bits = interval << Self.intervalShift | (isOnlyBound ? Self.alone : 0) | calls
+  }
+
+  var isNone: Bool { bits >> Self.intervalShift == 0 }
+  var calls: Int { Int(bits & Self.callsMask) + 1 }
+
+  /// The length of the interval, in nanoseconds.
+  var interval: Int64 { Int64(bits >> Self.intervalShift).multipliedSaturating(by: 1_000) }
+  var isNarrowed: Bool { bits & Self.narrowed != 0 }
+  var isOnlyBound: Bool { !isNone && bits & Self.alone != 0 }
+
+  var isUnordered: Bool { bits & Self.unordered != 0 }
+
+  func isSame(as other: RateWord) -> Bool { plain == other.plain }
+
+  /// Whether a call that began under this word has kept to another one too: what no longer counts is no change.
+  func isStillMet(by other: RateWord) -> Bool {
+    isSame(as: other) && (isNarrowed || !other.isNarrowed)
+  }
+
+  /// The rate alone, without what it says of the ring.
+  var plain: RateWord { narrowed(false).unordered(false) }
+
+  func narrowed(_ isNarrowed: Bool) -> RateWord {
+    RateWord(bits: isNarrowed ? bits | Self.narrowed : bits & ~Self.narrowed)
+  }
+
+  func unordered(_ isUnordered: Bool) -> RateWord {
+    RateWord(bits: isUnordered ? bits | Self.unordered : bits & ~Self.unordered)
+  }
+}

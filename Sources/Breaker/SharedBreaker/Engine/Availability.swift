@@ -35,6 +35,8 @@ struct Availability {
     /// The store failed, and this call tries it again; all others go on without it meanwhile.
     case tryAgain
     case goWithout(StoreError)
+
+    var isWithout: Bool { if case .goWithout = self { true } else { false } }
   }
 }
 

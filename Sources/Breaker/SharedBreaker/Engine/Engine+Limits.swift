@@ -181,7 +181,11 @@ extension Engine {
     if isEnding.load(ordering: .sequentiallyConsistent) || options.processes.ending() != nil {
       return false
     }
-    if source != .store || isPermittedWithinLimit(cell) { return true }
+    switch source {
+    case .none: return true
+    case .local: return isStillPermittedAlone(cell)
+    case .store: if isPermittedWithinLimit(cell) { return true }
+    }
     // A store that fails changes nothing for callers that wait, and is not asked for each of them.
     guard isAvailable, !isAlone(cell) else { return true }
     do throws(StoreError) {
@@ -207,6 +211,15 @@ extension Engine {
     }
   }
 
+  /// Whether the breaker that stands in for a shared one still permits calls; not if the shared one can be asked again.
+  private func isStillPermittedAlone(_ cell: Cell) -> Bool {
+    let turn = look { $0.availability.nextTurn(at: clock.coarseNanoseconds) }
+    guard isAlone(cell) || turn.isWithout else { return false }
+    guard let breaker = local.find(cell.name) else { return true }
+    if case .permitted = assess(Known(breaker, exists: true)) { return true }
+    return false
+  }
+
   /// Whether a breaker permits calls for which there is room, as far as memory tells; false if it does not tell.
   func isPermittedWithinLimit(_ cell: Cell) -> Bool {
     isCurrent && cell.word.has(CellWord.permitsWithinLimit)
@@ -221,7 +234,11 @@ extension Engine {
   ///
   /// For a probe this may read the store.
   func isUnchanged(_ cell: Cell, since ticket: Ticket) -> Bool {
-    if ticket.source != .store { return options.processes.ending() == nil }
+    if ticket.source != .store {
+      let isUnchanged =
+        ticket.source == .none || ticket.kind == .probe || isStillPermittedAlone(cell)
+      return isUnchanged && options.processes.ending() == nil
+    }
     switch ticket.kind {
     case .normal: return isCurrent && cell.word == ticket.word
     case .probe: return stillHasLease(ticket, of: cell)

@@ -345,7 +345,7 @@ struct RoomSearch: ~Copyable {
     let record = engine.lastKnown(cell).record(
       at: engine.clock.moment, isGone: engine.storage.isGone)
     if record.mode.mode == .observe {
-      cell.count(.oneWouldReject)
+      if !ticket.grant.wouldReject { cell.count(.oneWouldReject) }
       ticket.grant.wouldReject = true
       return .permitted(handedOut())
     }
@@ -357,7 +357,8 @@ struct RoomSearch: ~Copyable {
       cell.count(.oneRamping)
       let rejection = Rejection(
         state: record.state, mode: record.mode.mode,
-        retryAfter: .nanoseconds(max(end.since(engine.clock.instant), limit.slots.rateDelay)),
+        retryAfter: .nanoseconds(
+          max(end.since(engine.clock.instant), limit.slots.rateDelay(for: claim))),
         cause: .ramping)
       return .rejected(cell.spread(rejection))
     }
@@ -369,7 +370,7 @@ struct RoomSearch: ~Copyable {
     }
     cell.count(.oneBusy)
     // When there will be room is unknown, but not before the rate lets the call begin.
-    let delay = limit.slots.rateDelay
+    let delay = limit.slots.rateDelay(for: claim)
     let rejection = Rejection(
       state: record.state, mode: record.mode.mode,
       retryAfter: delay > 0 ? .nanoseconds(delay) : nil, cause: .busy)

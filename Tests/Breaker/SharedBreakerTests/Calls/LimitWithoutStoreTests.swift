@@ -56,6 +56,50 @@ import Testing
     }
   }
 
+  @Test func `a caller that began to wait without the store asks it when it is back`() async throws
+  {
+    let policy = BreakerPolicy(maxConcurrent: 1, queueTimeout: .seconds(3_600))
+    let breaker = try host.limited(policy)
+    host.failStore()
+    #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
+    let permit = try await breaker.acquire().shared()
+    let caller = Task { () async -> Rejection? in
+      do { try await breaker.run { () async throws in } } catch let error as BreakerError {
+        return error.rejection
+      } catch { Issue.record(error) }
+      return nil
+    }
+    while breaker.snapshot().limit?.waiters.count != 1 {
+      try await Task.sleep(for: .milliseconds(1))
+    }
+    host.repairStore()
+    host.clock.advance(by: .seconds(2))
+    try host.process().store().breaker("gpu").trip(for: .seconds(60))
+    permit.succeed()
+    #expect(await caller.value?.cause == .open)
+  }
+
+  @Test func `a caller that waits without the store leaves when its own breaker opens`()
+    async throws
+  {
+    let policy = BreakerPolicy(maxFailures: 2, maxConcurrent: 2, queueTimeout: .seconds(3_600))
+    let breaker = try host.limited(policy)
+    host.failStore()
+    #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
+    let permits = [try await breaker.acquire().shared(), try await breaker.acquire().shared()]
+    let caller = Task { () async -> Rejection? in
+      do { try await breaker.run { () async throws in } } catch let error as BreakerError {
+        return error.rejection
+      } catch { Issue.record(error) }
+      return nil
+    }
+    while breaker.snapshot().limit?.waiters.count != 1 {
+      try await Task.sleep(for: .milliseconds(1))
+    }
+    for permit in permits { permit.fail() }
+    #expect(await caller.value?.cause == .open)
+  }
+
   @Test func `calls found lost while the store fails count when it is back, each of them once`()
     throws
   {

@@ -159,6 +159,10 @@ import Testing
     for _ in 0..<5 { #expect(rejection(breakers[0]) == nil) }
     let snapshot = breakers[0].snapshot()
     #expect(snapshot.totals.wouldReject == 3 && snapshot.totals.overRate == 0)
+    // A call that it would have rejected for two reasons counts once.
+    try breakers[0].trip()
+    #expect(rejection(breakers[0]) == nil)
+    #expect(breakers[0].snapshot().totals.wouldReject == 4)
   }
 
   @Test func `forced_closed overrules no rate`() throws {
