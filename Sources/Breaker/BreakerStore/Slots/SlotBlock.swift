@@ -264,17 +264,25 @@ extension SlotBlock {
 
   /// Takes any free slot that has been in use, beginning with the one that this process took last.
   @inline(__always) private func takeAny(below end: Int, _ word: SlotWord) -> Int? {
-    let end = min(end, slotExtent)
-    var index = hint.load(ordering: .relaxed)
+    let last = hint.load(ordering: .relaxed)
+    if last < end, takes(last, word) { return last }
+    return takeAnother(below: min(end, slotExtent), after: last, word)
+  }
+
+  private func takeAnother(below end: Int, after last: Int, _ word: SlotWord) -> Int? {
+    var index = last
     for _ in 0..<end {
-      if index >= end { index = 0 }
-      if unsafe sb_load(slot(index)) == 0, unsafe sb_decide(slot(index), 0, word.bits) != 0 {
-        if hint.load(ordering: .relaxed) != index { hint.store(index, ordering: .relaxed) }
+      index = index + 1 < end ? index + 1 : 0
+      if takes(index, word) {
+        hint.store(index, ordering: .relaxed)
         return index
       }
-      index += 1
     }
     return nil
+  }
+
+  @inline(__always) private func takes(_ index: Int, _ word: SlotWord) -> Bool {
+    unsafe sb_load(slot(index)) == 0 && sb_decide(slot(index), 0, word.bits) != 0
   }
 
   /// Describes a call that begins at a time of the coarse clock; its first slot has been taken.
