@@ -383,7 +383,7 @@ class Cases:
             port = unused.getsockname()[1]
         for length in (1, 1_000):
             with self.driver() as client:
-                target = f"/bot123:{'secret' * length}/send?key=hidden"
+                target = f"/bot123:{'secret' * length}/send?key=hidden&filter[a]=%2f"
                 self.assertRaises(client.error, client.get, f"http://127.0.0.1:{port}{target}")
             words = self.store.snapshot(f"http/127.0.0.1:{port}")["last_error"]
             self.assertTrue(words)

@@ -351,7 +351,7 @@ class Permit(_extension.Permit):
 
     def _ending(
         self,
-        outcome: Outcome | BaseException,
+        outcome: Outcome | BaseException | None,
         error: str | None,
         result: object,
         open_for: Seconds | None,

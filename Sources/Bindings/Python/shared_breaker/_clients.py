@@ -41,6 +41,7 @@ _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 # As many as most programs have hosts. Breakers beyond that are looked up again in the store.
 _BREAKERS = 1_024
 _LONGEST_HOST = 150
+_SHORTEST_TARGET = 6
 # The keywords that a breaker takes besides the words of its policy.
 _RULES = frozenset({"policy", "store", "open_for", "ignore", "permanent", "failure", "hold", "on_store_failure"})
 
@@ -99,13 +100,13 @@ class Calls:
         breaker: Breaker | None,
         name: str | Callable[[Any], str] | None,
         usual_name: Callable[[Any], str],
-        target: Callable[[Any], str],
+        target: Callable[[Any], tuple[str, ...]],
         options: dict[str, Any],
         errors: Errors,
     ) -> None:
         """Take the breaker, or the name of a request's breaker and what ``shared_breaker.breaker`` takes.
 
-        ``target`` is the path and the query of a request, which may hold secrets.
+        ``target`` is the path and the query of a request, which may hold secrets, in each form that the client uses.
         """
         if breaker is not None and not isinstance(breaker, Breaker):
             raise TypeError(f"{breaker!r} is not a Breaker")
@@ -144,6 +145,23 @@ class Calls:
             return self._named[name]
         return None
 
+    def _breaker_of(self, request: object) -> Breaker:
+        if self._breaker is not None:
+            return self._breaker
+        name = self._name_of(request)
+        return self._known(name) or self._made(name)
+
+    async def _breaker_of_async(self, request: object) -> Breaker:
+        if self._breaker is not None:
+            return self._breaker
+        name = self._name_of(request)
+        if known := self._known(name):
+            return known
+        from ._aio import in_thread
+
+        # The first request of a host declares its policy, which may have to wait for the file.
+        return await in_thread(lambda: self._known(name) or self._made(name))
+
     def _made(self, name: str) -> Breaker:
         from . import breaker
 
@@ -158,21 +176,11 @@ class Calls:
 
         ``wait`` is how long the client waits for room, if it says so.
         """
-        breaker = self._breaker
-        if breaker is None:
-            name = self._name_of(request)
-            breaker = self._known(name) or self._made(name)
-        return Call(breaker.acquire(wait=wait), self._errors, self._target(request))
+        return Call(self._breaker_of(request).acquire(wait=wait), self._errors, self._target(request))
 
     async def begin_async(self, request: object, wait: float | None = None) -> Call:
         """Do what ``begin`` does, without blocking the event loop."""
-        breaker = self._breaker
-        if breaker is None:
-            from ._aio import in_thread
-
-            name = self._name_of(request)
-            # The first request of a host declares its policy, which may have to wait for the file.
-            breaker = self._known(name) or await in_thread(lambda: self._made(name))
+        breaker = await self._breaker_of_async(request)
         return Call(await breaker.acquire_async(wait=wait), self._errors, self._target(request))
 
 
@@ -184,13 +192,13 @@ class Call:
 
     __slots__ = ("_errors", "_permit", "_target", "inner", "is_awaited")
 
-    def __init__(self, permit: Permit, errors: Errors, target: str) -> None:
+    def __init__(self, permit: Permit, errors: Errors, target: tuple[str, ...]) -> None:
         self._permit = permit
         self._errors = errors
         self._target = target
         # The call of another breaker with the same answer.
         self.inner: Call | None = None
-        # A coroutine waits for the report of the end, so callbacks leave it alone.
+        # The report of the end comes by itself, so callbacks and a body that is closed leave it alone.
         self.is_awaited = False
 
     def answered(self, answer: object) -> bool:
@@ -257,14 +265,18 @@ class Call:
         return number, text and _without(text, self._target), time
 
 
-def _without(text: bytes, target: str) -> bytes:
+def _without(text: bytes, targets: tuple[str, ...]) -> bytes:
     """Return what a client says of an error without the path and the query of the request."""
-    hidden = target.encode(errors="replace")
-    if len(hidden) < 2:
-        return text
-    shown = text.replace(hidden, b"/...")
-    # Of a text that was cut, the end may be the beginning of it.
-    return shown if len(text) < LONGEST_WORDS else shown.partition(hidden[:16])[0]
+    is_cut = len(text) >= LONGEST_WORDS
+    for target in targets:
+        hidden = target.encode(errors="replace")
+        # A shorter one hides nothing, and may be a part of any word.
+        if len(hidden) > _SHORTEST_TARGET:
+            text = text.replace(hidden, b"/...")
+            # Of a text that was cut, the end may be the beginning of it.
+            if is_cut:
+                text = text.partition(hidden[:_SHORTEST_TARGET])[0]
+    return text
 
 
 @lru_cache(2)

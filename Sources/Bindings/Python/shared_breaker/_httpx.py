@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 from . import _errors
 from ._clients import Call, Calls, Errors, origin, with_credentials
 
@@ -15,10 +17,9 @@ def origin_of(request: Any) -> str:
     return origin(request.url.scheme, request.url.raw_host.decode("ascii", "replace"), request.url.port)
 
 
-def target_of(request: Any) -> str:
+def target_of(request: Any) -> tuple[str, ...]:
     """Return the path and the query of a request."""
-    target: str = request.url.raw_path.decode("ascii", "replace")
-    return target
+    return (request.url.raw_path.decode("ascii", "replace"),)
 
 
 def account_of(request: Any) -> str:
@@ -39,7 +40,7 @@ def transports(client: Any) -> tuple[type, type, type, type]:
     """Make ``Transport``, ``AsyncTransport``, ``Rejected`` and ``Busy`` for a module, httpx or httpx2."""
     # A full pool and a request that cannot be sent are the caller's own.
     errors = Errors(
-        (client.TransportError, ConnectionError, TimeoutError),
+        (client.TransportError, ConnectionError, TimeoutError, ssl.SSLError),
         (client.PoolTimeout, client.UnsupportedProtocol, client.LocalProtocolError))
 
     class Rejected(_errors.Rejected, client.TransportError):  # type: ignore[misc]

@@ -99,7 +99,10 @@ class Middleware:
 def _is_sent_again(request: _client.ClientRequest, error: BaseException) -> bool:
     """Return whether a session sends a request again, unless it has done so, because a kept connection was closed."""
     is_lost = isinstance(error, (_client.ClientOSError, _client.ServerDisconnectedError))
-    return is_lost and not isinstance(error, _client.ClientConnectorError) and request.method in _SENT_TWICE
+    if not is_lost or isinstance(error, _client.ClientConnectorError) or request.method not in _SENT_TWICE:
+        return False
+    # A body that was made once is not there any more.
+    return not getattr(getattr(request, "_body", None), "consumed", False)
 
 
 def _is_of_body(error: BaseException) -> bool:
@@ -127,8 +130,8 @@ def _origin_of(request: _client.ClientRequest) -> str:
     return origin(request.url.scheme, request.url.raw_host, request.url.port)
 
 
-def _target_of(request: _client.ClientRequest) -> str:
-    return request.url.raw_path_qs
+def _target_of(request: _client.ClientRequest) -> tuple[str, ...]:
+    return (request.url.raw_path_qs,)
 
 
 @cache
@@ -152,12 +155,15 @@ def _kept(kind: Any) -> Any:
             return body
 
         async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-            # A total timeout and a cancellation end the reading, and not the body. Other errors are of the block itself,
-            # or the body has them too.
-            is_timeout = isinstance(error, TimeoutError) and getattr(self._timer, "_cancelled", False)
-            if (is_timeout or isinstance(error, CancelledError)) and not self.content.is_eof():
-                await self._shared_breaker_call.ended_async(error)
-            await super().__aexit__(kind, error, trace)
+            # A timeout and a cancellation end the reading, and not the body. Other errors are of the block itself, or the
+            # body has them too.
+            try:
+                if isinstance(error, (TimeoutError, CancelledError)) and not self.content.is_eof():
+                    is_own = isinstance(error, TimeoutError) and not getattr(self._timer, "_cancelled", False)
+                    tells = not is_own or self.content.exception() is error
+                    await self._shared_breaker_call.ended_async(error if tells else _NOTHING)
+            finally:
+                await super().__aexit__(kind, error, trace)
 
         def release(self) -> Any:
             self._end_call()

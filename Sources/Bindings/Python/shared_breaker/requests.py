@@ -17,6 +17,7 @@ from requests.adapters import BaseAdapter, HTTPAdapter
 from requests.exceptions import InvalidHeader, InvalidSchema, InvalidURL, MissingSchema
 from urllib3 import HTTPResponse
 from urllib3.exceptions import HTTPError
+from urllib3.util import parse_url
 
 from . import _errors
 from ._clients import Call, Calls, Errors, origin, with_credentials
@@ -114,8 +115,9 @@ def _origin_of(request: _client.PreparedRequest) -> str:
     return origin(url.scheme, url.hostname, url.port)
 
 
-def _target_of(request: _client.PreparedRequest) -> str:
-    return request.path_url
+def _target_of(request: _client.PreparedRequest) -> tuple[str, ...]:
+    # The client encodes it once more where it says what has failed.
+    return request.path_url, parse_url(str(request.url)).request_uri
 
 
 @cache
@@ -151,28 +153,35 @@ def _kept(kind: Any) -> Any:
                 self._shared_breaker_call.ended()
             return part
 
+        def read_chunked(self, *args: Any, **options: Any) -> Iterator[bytes]:
+            try:
+                yield from super().read_chunked(*args, **options)
+            except GeneratorExit:  # it is closed next
+                raise
+            except BaseException as error:
+                self._shared_breaker_call.ended(error)
+                raise
+            self._shared_breaker_call.ended()
+
         def _update_chunk_length(self) -> None:
             # The client closes a body that was cut off before it says so.
             call: Call = self._shared_breaker_call
-            self._shared_breaker_call = None
+            call.is_awaited = True
             try:
                 super()._update_chunk_length()
-            except BaseException as error:
-                call.ended(error)
-                raise
             finally:
-                self._shared_breaker_call = call
+                call.is_awaited = False
 
         def close(self) -> None:
             try:
                 super().close()
             finally:
-                if self._shared_breaker_call is not None:
+                if not self._shared_breaker_call.is_awaited:
                     self._shared_breaker_call.ended()
 
         def __del__(self) -> None:
             # A body that is dropped is closed, too, and gives its permit back.
-            self._shared_breaker_call = None
+            self._shared_breaker_call.is_awaited = True
             super().__del__()
 
     Body.__name__, Body.__qualname__ = kind.__name__, kind.__qualname__
