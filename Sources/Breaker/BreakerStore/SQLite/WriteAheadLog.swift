@@ -63,6 +63,7 @@ internal import CSQLite
   static let limitInBytes: Int64 = 4_000 * 1_024
 
   private let limit: Int32
+  private let isOnSmallDisk: Bool
   private var pages: Int32 = 0
   private var next: Int32
 
@@ -78,15 +79,19 @@ internal import CSQLite
   ///   - pageSize: The size of a page in bytes.
   ///   - fileSystemSize: The size of the file system in bytes; nil if it is not known.
   init(pageSize: Int64, fileSystemSize: Int64?) {
-    let longest = min(Self.limitInBytes, fileSystemSize.map { $0 / Self.share } ?? .max)
+    let part = fileSystemSize.map { $0 / Self.share } ?? .max
+    isOnSmallDisk = part < Self.limitInBytes
+    let longest = min(Self.limitInBytes, part)
     limit = Int32(clamping: longest / max(512, pageSize))
     next = limit
   }
 
   var isDue: Bool { pages >= next }
 
-  /// Whether reads have kept the log from starting over for so long that it takes too much of the disk.
-  var isOverdue: Bool { pages >= 2 * limit }
+  var isOverdue: Bool { pages >= 4 * limit }
+
+  /// Whether reads have kept the log from starting over for so long that it takes too much of a small disk.
+  var isTooLong: Bool { isOnSmallDisk && pages >= 2 * limit }
 
   func install(on handle: OpaquePointer) {
     let context = unsafe Unmanaged.passUnretained(self).toOpaque()

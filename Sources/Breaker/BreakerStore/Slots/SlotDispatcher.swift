@@ -186,10 +186,10 @@ final class SlotWaiter: @unchecked Sendable {
 
   init(
     _ block: SlotBlock, _ caller: SlotBlock.Caller, _ claim: CallClaim, _ owner: UInt64,
-    _ wait: SlotWait, _ answer: @escaping @Sendable (SlotEntry) -> Void
+    _ wait: SlotWait, since planned: RateWord, _ answer: @escaping @Sendable (SlotEntry) -> Void
   ) {
     self.block = block
-    planned = block.rate
+    self.planned = planned
     self.caller = caller
     self.claim = claim
     self.owner = owner
@@ -227,11 +227,12 @@ extension SlotBlock {
     let found = arrive(
       claim, own, isBrief: false, ringing: owners.ownIndex, as: wait.standing)
     guard let caller = found else { return .answered(.busy) }
+    let planned = rate
     guard hasPlace(for: caller, among: terms.places), canMakeIt(caller, by: wait.until) else {
       leave(caller)
       return .answered(.busy)
     }
-    let waiter = SlotWaiter(self, caller, claim, own, wait, answer)
+    let waiter = SlotWaiter(self, caller, claim, own, wait, since: planned, answer)
     let dispatcher = owners.dispatcher
     guard dispatcher.add(waiter, owners) else {
       leave(caller)

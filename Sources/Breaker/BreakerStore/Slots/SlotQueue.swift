@@ -111,11 +111,12 @@ extension SlotBlock {
     }
     defer { leave(caller) }
     guard let wait else { return attendBriefly(caller, claim, own) }
+    let planned = rate
     guard hasPlace(for: caller, among: terms.places), canMakeIt(caller, by: wait.until) else {
       return .busy
     }
     let start = Patience.monotonicNanoseconds()
-    let entry = attend(caller, claim, own, wait)
+    let entry = attend(caller, claim, own, wait, since: planned)
     noteWait(Patience.monotonicNanoseconds() - start, hasBegun: entry.hasBegun)
     return entry
   }
@@ -141,14 +142,14 @@ extension SlotBlock {
   }
 
   private func attend(
-    _ caller: Caller, _ claim: CallClaim, _ own: UInt64, _ wait: SlotWait
+    _ caller: Caller, _ claim: CallClaim, _ own: UInt64, _ wait: SlotWait, since planned: RateWord
   ) -> SlotEntry {
     let bell = unsafe waiter(caller.index, .bell)
     var isRung = true
     var last: UInt32 = 0
     var nextLook: Int64 = 0
     var heldUntil: Int64?
-    var planned = rate
+    var planned = planned
     while true {
       let heard = unsafe sb_bell(bell)
       // A thread whose wait can be interrupted wakes far more often than it has to look.

@@ -418,8 +418,13 @@ extension SlotBlock {
   /// How long until a caller that does not wait would have its turn under the rate, in nanoseconds; nil if that is not
   /// what is in its way.
   package func rateWait(for claim: CallClaim) -> Int64? {
-    // A caller that waits for room goes before it.
-    if let first, !hasRoomBesideRate(for: self.claim(of: first)) { return nil }
+    // A caller that waits for room may go before it.
+    if !claim.needsNoRoom, let first,
+      claim.priority == .background || first.word.place.priority == .ordinary,
+      !hasRoomBesideRate(for: self.claim(of: first))
+    {
+      return nil
+    }
     guard hasRoomBesideRate(for: claim),
       let (turn, now) = turnUnderRate(after: waitingCallers(before: claim.priority))
     else { return nil }

@@ -180,6 +180,24 @@ extension SlotPage {
     }
     let indices = Self.indices(ofBreakersIn: directory)
     let ids = choose(Array(indices.keys))
+    var states: [Int64: SlotState] = [:]
+    // A copy has addresses for a whole block, so there are only so many of them at once.
+    for start in stride(from: 0, to: ids.count, by: copiesAtOnce) {
+      let some = ids[start..<min(ids.count, start + copiesAtOnce)]
+      guard let found = Self.states(of: some, at: indices, in: file, of: storePath, clock) else {
+        return nil
+      }
+      states.merge(found) { $1 }
+    }
+    return states
+  }
+
+  private static let copiesAtOnce = 256
+
+  private static func states(
+    of ids: ArraySlice<Int64>, at indices: [Int64: Int], in file: SharedFile,
+    of storePath: String, _ clock: StoreClock
+  ) -> [Int64: SlotState]? {
     let copies = ids.compactMap { id -> (id: Int64, words: SlotMapping, offset: Int)? in
       guard let offset = indices[id].map(SlotFile.offset(ofBlock:)),
         let words = SlotMapping(copyingBlockAt: offset, of: file)

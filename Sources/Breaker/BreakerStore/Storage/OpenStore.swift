@@ -205,15 +205,17 @@ internal import CSQLite
   @discardableResult
   func checkpoint(isUrgent: Bool) -> Bool {
     do throws(StoreError) {
-      // Readers of this process wait meanwhile, so it waits briefly.
-      let patience: Duration = log.isOverdue ? .milliseconds(100) : .milliseconds(10)
-      let longest = isUrgent ? lockTimeout : min(patience, lockTimeout)
-      return try Patience.bounded(by: Patience.deadline(after: longest)) {
-        () throws(StoreError) in
-        // Where reads overlap, the log never starts over by itself: this waits for those that have begun.
-        if log.isOverdue {
-          return try writer.claiming { () throws(StoreError) in movePagesAsWriter() }
+      // Where reads overlap, the log never starts over by itself: this waits for those that have begun.
+      if log.isTooLong {
+        return try Patience.bounded(by: Patience.deadline(after: .milliseconds(100))) {
+          () throws(StoreError) in
+          try writer.claiming { () throws(StoreError) in movePagesAsWriter() }
         }
+      }
+      // Readers of this process wait meanwhile, so it waits briefly unless the log is overdue.
+      let briefly = isUrgent || log.isOverdue ? lockTimeout : .milliseconds(10)
+      return try Patience.bounded(by: Patience.deadline(after: briefly)) {
+        () throws(StoreError) in
         do throws(StoreError) {
           guard let reader = try reader() else { return false }
           try writer.statement(.begin).run()
@@ -230,8 +232,8 @@ internal import CSQLite
 
   /// Moves the pages of the log on the writer's connection.
   ///
-  /// A process does so that has dropped the right to open another one since it opened the store, and one whose log is
-  /// overdue: the next commit starts it over then.
+  /// A process does so that has dropped the right to open another one since it opened the store, and one whose log takes
+  /// too much of a small disk: the next commit starts it over then.
   ///
   /// In this mode SQLite itself takes the write lock first. It goes on without the lock only if a program
   /// that does not use this library holds it during the whole wait.
@@ -240,7 +242,7 @@ internal import CSQLite
     var moved: Int32 = 0
     let code = unsafe sqlite3_wal_checkpoint_v2(
       writer.handle, "main",
-      log.isOverdue ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_FULL, &pages, &moved)
+      log.isTooLong ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_FULL, &pages, &moved)
     log.checkpointed(isFolded: code == SQLITE_OK && pages == moved)
     return code == SQLITE_OK
   }

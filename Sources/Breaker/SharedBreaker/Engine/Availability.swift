@@ -35,8 +35,6 @@ struct Availability {
     /// The store failed, and this call tries it again; all others go on without it meanwhile.
     case tryAgain
     case goWithout(StoreError)
-
-    var isWithout: Bool { if case .goWithout = self { true } else { false } }
   }
 }
 

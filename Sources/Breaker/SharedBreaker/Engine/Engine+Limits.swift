@@ -213,8 +213,7 @@ extension Engine {
 
   /// Whether the breaker that stands in for a shared one still permits calls; not if the shared one can be asked again.
   private func isStillPermittedAlone(_ cell: Cell) -> Bool {
-    let turn = look { $0.availability.nextTurn(at: clock.coarseNanoseconds) }
-    guard isAlone(cell) || turn.isWithout else { return false }
+    guard isAlone(cell) || trouble() != nil else { return false }
     guard let breaker = local.find(cell.name) else { return true }
     if case .permitted = assess(Known(breaker, exists: true)) { return true }
     return false
