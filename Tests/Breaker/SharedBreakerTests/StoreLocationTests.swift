@@ -60,7 +60,7 @@ import Testing
     await #expect(processExitsWith: .success) {
       [directory = directory.path as String, path = path as String] in
       let folder = String(path.prefix(path.count - 103))
-      let code = unsafe system("mkdir -p '\(folder)'")
+      let code = Child.shell("mkdir -p '\(folder)'")
       precondition(code == 0)
       precondition(unsafe chdir(folder) == 0)
       let rest = String(path.suffix(102))
@@ -77,7 +77,7 @@ import Testing
   @Test func `the length of a path is that of the place to which its links lead`() throws {
     let directory = try TemporaryDirectory()
     let deep = path(470, in: directory)
-    #expect(unsafe system("mkdir -p '\(deep)'") == 0)
+    #expect(Child.shell("mkdir -p '\(deep)'") == 0)
     try Files.link(directory.file("short"), to: deep)
     let error = #expect(throws: StoreError.self) {
       try SharedStore(path: directory.file("short/breakers.db")).connect()

@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import ControlKit
@@ -32,11 +33,11 @@ struct CronScriptTests {
     let programs = Terminal.program.split(separator: "/").dropLast().joined(separator: "/")
     // These are copies, because a child that another test has forked may still have open what this
     // process has written. No program can be run while it is open for writing.
-    let status = unsafe system(
+    let status = Child.shell(
       "cd '\(folder)' && install command.text '\(command)' && install script.text script && env -i PATH='\(folder)':'/\(programs)':/usr/bin:/bin HOME='\(folder)' "
         + "ASAN_OPTIONS=\"$ASAN_OPTIONS\" SHARED_BREAKER_STORE='\(bench.path)' setsid ./script < /dev/null > output 2>&1"
     )
-    return ((status >> 8) & 0xFF, Golden.read("\(folder)/output") ?? "")
+    return (status, Golden.read("\(folder)/output") ?? "")
   }
 
   private func cbctl(_ words: String...) -> Int32 {

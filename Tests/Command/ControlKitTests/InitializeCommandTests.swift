@@ -22,7 +22,7 @@ struct InitializeCommandTests {
     #expect(answer.code == 0 && answer.errors.isEmpty, "\(answer)")
     #expect(try Files.permissions(of: folder).mode & 0o777 == 0o770)
     #expect(try Files.permissions(of: "\(folder)/breakers.db").mode & 0o777 == 0o660)
-    _ = unsafe system("rm -rf '\(folder)'")
+    Child.shell("rm -rf '\(folder)'")
     #expect(bench("init", "--group", group).errors.contains("the group cannot write to "))
   }
 
@@ -49,12 +49,12 @@ struct InitializeCommandTests {
     let answer = bench("--store", store, "init", "--mode", "666")
     #expect(answer.errors.contains("others cannot write"))
     let command = answer.errors.dropLast().split(separator: ": run ").last.map { String($0) } ?? ""
-    #expect(unsafe system(command) == 0, "\(command)")
+    #expect(Child.shell(command) == 0, "\(command)")
     var status = stat()
     unsafe stat(folder, &status)
     #expect(status.st_mode & 0o7777 == 0o1777)
     #expect(bench("--store", "\(folder)/other.db", "init", "--mode", "666").errors.isEmpty)
-    _ = unsafe system("rm -rf '\(bench.folder)'")
+    Child.shell("rm -rf '\(bench.folder)'")
   }
 
   @Test func `init accepts a directory that all users of the store may write to`() {

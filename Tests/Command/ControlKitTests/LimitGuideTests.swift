@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import ControlKit
@@ -34,7 +35,7 @@ struct LimitGuideTests {
     Golden.write(Self.worker + "\n", to: "\(folder)/worker.text")
     Golden.write(script, to: "\(folder)/script.text")
     let programs = Terminal.program.split(separator: "/").dropLast().joined(separator: "/")
-    let status = unsafe system(
+    let status = Child.shell(
       "cd '\(folder)' && install worker.text '\(program)' && install script.text script && env -i PATH='\(folder)':'/\(programs)':/usr/bin:/bin HOME='\(folder)' "
         + "ASAN_OPTIONS=\"$ASAN_OPTIONS\" DATABASES='a b c d e f' SHARED_BREAKER_STORE='\(bench.path)' setsid sh -e ./script < /dev/null > output 2>&1"
     )
@@ -81,7 +82,7 @@ struct LimitGuideTests {
       "install ld.text ld\nfor name in 1 2 3 4 5; do ./ld $name & done\nwait\n", "real-ld")
     #expect(output == ["did 1", "did 2", "did 3", "did 4", "did 5"])
     Golden.write("#!/bin/sh\nexit 1\n", to: "\(bench.folder)/bad.text")
-    _ = unsafe system("cd '\(bench.folder)' && install bad.text real-ld && rm -f script output")
+    Child.shell("cd '\(bench.folder)' && install bad.text real-ld && rm -f script output")
     for _ in 0..<7 {
       _ = run("install bad.text real-ld\n./ld x || true\n", "unused")
     }

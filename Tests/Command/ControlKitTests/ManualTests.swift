@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import ControlKit
@@ -17,7 +18,7 @@ struct ManualTests {
     let files = ["page", "text", "warnings"].map { "\(bench.folder)/\($0)" }
     Golden.write(page, to: files[0])
     let line = "groff -man -ww -Tascii -P-cbou '\(files[0])' > '\(files[1])' 2> '\(files[2])'"
-    #expect(unsafe system(line) == 0)
+    #expect(Child.shell(line) == 0)
     return (Golden.read(files[1]) ?? "", Golden.read(files[2]) ?? "")
   }
 

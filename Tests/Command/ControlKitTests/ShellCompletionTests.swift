@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import ControlKit
@@ -105,5 +106,5 @@ private enum Files {
     if descriptor >= 0 { close(descriptor) }
   }
 
-  static func remove(_ path: String) { _ = unsafe system("rm -rf '\(path)'") }
+  static func remove(_ path: String) { Child.shell("rm -rf '\(path)'") }
 }

@@ -172,6 +172,17 @@ package final class Child {
     return result
   }
 
+  /// Runs a line of a shell to its end, and returns its exit code, or the negative number of its signal.
+  ///
+  /// Meanwhile `system` would ignore the interrupt in this process, and so would what other tests start.
+  @discardableResult package static func shell(_ line: String) -> Int32 {
+    guard let child = try? Child("/bin/sh", ["-c", line], patienceMilliseconds: -1) else {
+      return 127
+    }
+    _ = try? child.rest()
+    return child.waitForEnd()
+  }
+
   /// Runs a program to its end, and returns its output.
   package static func run(
     _ program: String, _ arguments: [String], patienceMilliseconds: Int32 = 300_000
