@@ -89,10 +89,11 @@ import Testing
       readers.join()
     }
     for _ in 0..<40 { #expect(try puppet.ask("failures 100") == "failed 100 rejected 0") }
-    #expect(try puppet.ask("health") == "connected")
-    #expect(try puppet.ask("events") == "")
+    #expect(try puppet.ask("health") == "connected", "\(disk.use)")
+    #expect(try puppet.ask("events") == "", "\(disk.use)")
+    // A wait for the readers follows each eighth of the disk, from a quarter of it on; without one, the log is longer.
     let log = try Files.read(stage.store + "-wal").count
-    #expect(log < 1 << 20, "\(log) bytes: \(disk.use)")
+    #expect(log < 5 << 18, "\(log) bytes: \(disk.use)")
   }
 
   @Test(

@@ -207,7 +207,7 @@ internal import CSQLite
     do throws(StoreError) {
       // Where reads overlap, the log never starts over by itself: this waits for those that have begun.
       if log.isTooLong {
-        return try Patience.bounded(by: Patience.deadline(after: .milliseconds(100))) {
+        return try Patience.bounded(by: Patience.deadline(after: .milliseconds(250))) {
           () throws(StoreError) in
           try writer.claiming { () throws(StoreError) in movePagesAsWriter() }
         }
