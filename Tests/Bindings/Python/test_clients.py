@@ -1004,7 +1004,10 @@ class AiohttpTests(LoopCases, ClientTestCase):
 
         def serve():
             for _ in range(3):  # of the second request of each, only the connection ends
-                connection = server.accept()[0]
+                try:
+                    connection = server.accept()[0]
+                except OSError:  # the test is over
+                    return
                 with connection:
                     connection.recv(65_536)
                     connection.sendall(answer)
@@ -1013,6 +1016,7 @@ class AiohttpTests(LoopCases, ClientTestCase):
         thread = threading.Thread(target=serve)
         thread.start()
         self.addCleanup(thread.join)
+        self.addCleanup(server.shutdown, socket.SHUT_RDWR)
 
         async def main(client):
             return [await client.get_async(f"http://127.0.0.1:{server.getsockname()[1]}/") for _ in range(3)]

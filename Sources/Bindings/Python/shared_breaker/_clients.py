@@ -79,17 +79,39 @@ def _hash(text: str) -> str:
 
 
 class Errors:
-    """The types of exceptions that tell something about the service."""
+    """The types of exceptions that tell something about the service, and the parts of their words that stay secret."""
 
-    def __init__(self, of_service: tuple[type[BaseException], ...], of_caller: tuple[type[BaseException], ...]) -> None:
-        """Take these types, and those among them that are the caller's own mistakes. No other exception tells anything."""
+    def __init__(
+        self,
+        of_service: tuple[type[BaseException], ...],
+        of_caller: tuple[type[BaseException], ...],
+        targets_of: Callable[[Any], tuple[str, ...]],
+    ) -> None:
+        """Take these types, and those among them that are the caller's own mistakes. No other exception tells anything.
+
+        ``targets_of`` returns the path and the query of a URL, in each form in which the client writes them.
+        """
         self._of_service = of_service
         self._of_caller = of_caller
+        self._targets_of = targets_of
 
     def tell_nothing(self, error: BaseException) -> bool:
         """Return whether an exception is neither the service's nor a cancellation, which the breaker judges."""
         return isinstance(error, Exception) and (
             not isinstance(error, self._of_service) or isinstance(error, self._of_caller))
+
+    def words(self, text: bytes, url: object) -> bytes:
+        """Return what a client says of an error without the path and the query of the request, which may be secret."""
+        is_cut = len(text) >= LONGEST_WORDS
+        for target in self._targets_of(url):
+            hidden = target.encode(errors="replace")
+            # A shorter one hides nothing, and may be a part of any word.
+            if len(hidden) > _SHORTEST_TARGET:
+                text = text.replace(hidden, b"/...")
+                # Of a text that was cut, the end may be the beginning of it.
+                if is_cut:
+                    text = text.partition(hidden[:_SHORTEST_TARGET])[0]
+        return text
 
 
 class Calls:
@@ -100,14 +122,10 @@ class Calls:
         breaker: Breaker | None,
         name: str | Callable[[Any], str] | None,
         usual_name: Callable[[Any], str],
-        target: Callable[[Any], tuple[str, ...]],
         options: dict[str, Any],
         errors: Errors,
     ) -> None:
-        """Take the breaker, or the name of a request's breaker and what ``shared_breaker.breaker`` takes.
-
-        ``target`` is the path and the query of a request, which may hold secrets, in each form that the client uses.
-        """
+        """Take the breaker, or the name of a request's breaker and what ``shared_breaker.breaker`` takes."""
         if breaker is not None and not isinstance(breaker, Breaker):
             raise TypeError(f"{breaker!r} is not a Breaker")
         given = sorted(options) if name is None else ["name", *sorted(options)]
@@ -115,7 +133,6 @@ class Calls:
             raise TypeError(
                 f"{breaker!r} has its name, its policy and its rules already: leave out {', '.join(given)}, or breaker")
         self._errors = errors
-        self._target = target
         self._breaker = breaker
         self._name = usual_name if name is None else name
         self._store = options.pop("store", None)
@@ -171,17 +188,17 @@ class Calls:
                 self._named.popitem(last=False)
         return made
 
-    def begin(self, request: object, wait: float | None = None) -> Call:
+    def begin(self, request: Any, wait: float | None = None) -> Call:
         """Begin the call of a request; raise Rejected if its breaker rejects it.
 
         ``wait`` is how long the client waits for room, if it says so.
         """
-        return Call(self._breaker_of(request).acquire(wait=wait), self._errors, self._target(request))
+        return Call(self._breaker_of(request).acquire(wait=wait), self._errors, request.url)
 
-    async def begin_async(self, request: object, wait: float | None = None) -> Call:
+    async def begin_async(self, request: Any, wait: float | None = None) -> Call:
         """Do what ``begin`` does, without blocking the event loop."""
         breaker = await self._breaker_of_async(request)
-        return Call(await breaker.acquire_async(wait=wait), self._errors, self._target(request))
+        return Call(await breaker.acquire_async(wait=wait), self._errors, request.url)
 
 
 class Call:
@@ -190,12 +207,12 @@ class Call:
     Until then it takes its room. If it is dropped before, its permit is given back.
     """
 
-    __slots__ = ("_errors", "_permit", "_target", "inner", "is_awaited")
+    __slots__ = ("_errors", "_permit", "_url", "inner", "is_awaited")
 
-    def __init__(self, permit: Permit, errors: Errors, target: tuple[str, ...]) -> None:
+    def __init__(self, permit: Permit, errors: Errors, url: object) -> None:
         self._permit = permit
         self._errors = errors
-        self._target = target
+        self._url = url
         # The call of another breaker with the same answer.
         self.inner: Call | None = None
         # The report of the end comes by itself, so callbacks and a body that is closed leave it alone.
@@ -262,21 +279,7 @@ class Call:
         if self._errors.tell_nothing(error):
             return _NEUTRAL
         number, text, time = self._permit.breaker._judge(error)
-        return number, text and _without(text, self._target), time
-
-
-def _without(text: bytes, targets: tuple[str, ...]) -> bytes:
-    """Return what a client says of an error without the path and the query of the request."""
-    is_cut = len(text) >= LONGEST_WORDS
-    for target in targets:
-        hidden = target.encode(errors="replace")
-        # A shorter one hides nothing, and may be a part of any word.
-        if len(hidden) > _SHORTEST_TARGET:
-            text = text.replace(hidden, b"/...")
-            # Of a text that was cut, the end may be the beginning of it.
-            if is_cut:
-                text = text.partition(hidden[:_SHORTEST_TARGET])[0]
-    return text
+        return number, text and self._errors.words(text, self._url), time
 
 
 @lru_cache(2)

@@ -17,9 +17,9 @@ def origin_of(request: Any) -> str:
     return origin(request.url.scheme, request.url.raw_host.decode("ascii", "replace"), request.url.port)
 
 
-def target_of(request: Any) -> tuple[str, ...]:
-    """Return the path and the query of a request."""
-    return (request.url.raw_path.decode("ascii", "replace"),)
+def targets_of(url: Any) -> tuple[str, ...]:
+    """Return the path and the query of a URL."""
+    return (url.raw_path.decode("ascii", "replace"),)
 
 
 def account_of(request: Any) -> str:
@@ -41,7 +41,7 @@ def transports(client: Any) -> tuple[type, type, type, type]:
     # A full pool and a request that cannot be sent are the caller's own.
     errors = Errors(
         (client.TransportError, ConnectionError, TimeoutError, ssl.SSLError),
-        (client.PoolTimeout, client.UnsupportedProtocol, client.LocalProtocolError))
+        (client.PoolTimeout, client.UnsupportedProtocol, client.LocalProtocolError), targets_of)
 
     class Rejected(_errors.Rejected, client.TransportError):  # type: ignore[misc]
         """A breaker rejected the request, which was not sent: an error of this package and of the client."""
@@ -108,7 +108,7 @@ def transports(client: Any) -> tuple[type, type, type, type]:
         """Puts the requests of a client behind breakers, one for each host and port unless you say otherwise."""
 
         def __init__(self, wrapped: Any = None, *, breaker: Any = None, name: Any = None, **options: Any) -> None:
-            self._calls = Calls(breaker, name, origin_of, target_of, options, errors)
+            self._calls = Calls(breaker, name, origin_of, options, errors)
             self._wrapped = client.HTTPTransport() if wrapped is None else wrapped
 
         def handle_request(self, request: Any) -> Any:
@@ -148,7 +148,7 @@ def transports(client: Any) -> tuple[type, type, type, type]:
         """Puts the requests of an asynchronous client behind breakers, as ``Transport`` does."""
 
         def __init__(self, wrapped: Any = None, *, breaker: Any = None, name: Any = None, **options: Any) -> None:
-            self._calls = Calls(breaker, name, origin_of, target_of, options, errors)
+            self._calls = Calls(breaker, name, origin_of, options, errors)
             self._wrapped = client.AsyncHTTPTransport() if wrapped is None else wrapped
 
         async def handle_async_request(self, request: Any) -> Any:

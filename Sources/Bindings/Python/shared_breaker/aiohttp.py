@@ -30,8 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["Busy", "Middleware", "Rejected", "account_of"]
 
 
-_ERRORS = Errors((_client.ClientError, OSError), (_client.InvalidURL,))
-# Tells nothing about the service, such as that it had closed a connection that was kept.
+def _targets_of(url: Any) -> tuple[str, ...]:
+    return (url.raw_path_qs,)
+
+
+_ERRORS = Errors((_client.ClientError, OSError), (_client.InvalidURL,), _targets_of)
+# Ends a call of which nothing is known about the service, as when it had closed a connection that was kept.
 _NOTHING = Exception()
 # The methods of which a session itself sends a request again on another connection, once.
 _SENT_TWICE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
@@ -62,7 +66,7 @@ class Middleware:
         **options: Unpack[ClientOptions],
     ) -> None:
         """Take the breakers."""
-        self._calls = Calls(breaker, name, _origin_of, _target_of, {**options}, _ERRORS)
+        self._calls = Calls(breaker, name, _origin_of, {**options}, _ERRORS)
 
     async def __call__(self, request: _client.ClientRequest, handler: ClientHandlerType) -> _client.ClientResponse:
         """Send a request, if its breaker permits it."""
@@ -128,10 +132,6 @@ def account_of(request: _client.ClientRequest) -> str:
 
 def _origin_of(request: _client.ClientRequest) -> str:
     return origin(request.url.scheme, request.url.raw_host, request.url.port)
-
-
-def _target_of(request: _client.ClientRequest) -> tuple[str, ...]:
-    return (request.url.raw_path_qs,)
 
 
 @cache

@@ -33,11 +33,17 @@ if TYPE_CHECKING:
 __all__ = ["Adapter", "Busy", "Rejected", "account_of"]
 
 
+def _targets_of(url: Any) -> tuple[str, ...]:
+    parts = urlsplit(str(url))
+    # The client encodes it once more where it says what has failed.
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path, parse_url(str(url)).request_uri
+
+
 # A request that cannot be sent is the caller's own mistake, and so is an OSError of its files: of a certificate that is
 # missing, or of a body that cannot be read.
 _ERRORS = Errors(
     (_client.RequestException, HTTPError, ConnectionError, TimeoutError),
-    (InvalidHeader, InvalidSchema, InvalidURL, MissingSchema))
+    (InvalidHeader, InvalidSchema, InvalidURL, MissingSchema), _targets_of)
 
 
 class Rejected(_errors.Rejected, _client.RequestException):
@@ -71,7 +77,7 @@ class Adapter(BaseAdapter):
     ) -> None:
         """Take the adapter to wrap, and the breakers."""
         super().__init__()
-        self._calls = Calls(breaker, name, _origin_of, _target_of, {**options}, _ERRORS)
+        self._calls = Calls(breaker, name, _origin_of, {**options}, _ERRORS)
         self._wrapped = HTTPAdapter() if wrapped is None else wrapped
 
     def send(self, request: _client.PreparedRequest, *args: Any, **options: Any) -> _client.Response:
@@ -115,11 +121,6 @@ def _origin_of(request: _client.PreparedRequest) -> str:
     return origin(url.scheme, url.hostname, url.port)
 
 
-def _target_of(request: _client.PreparedRequest) -> tuple[str, ...]:
-    # The client encodes it once more where it says what has failed.
-    return request.path_url, parse_url(str(request.url)).request_uri
-
-
 @cache
 def _kept(kind: Any) -> Any:
     """Return the class of an answer's body, changed so that its end is the end of the call."""
@@ -128,8 +129,14 @@ def _kept(kind: Any) -> Any:
         __slots__ = ()
 
         def stream(self, *args: Any, **options: Any) -> Iterator[bytes]:
+            return self._parts(super().stream(*args, **options))
+
+        def read_chunked(self, *args: Any, **options: Any) -> Iterator[bytes]:
+            return self._parts(super().read_chunked(*args, **options))
+
+        def _parts(self, parts: Iterator[bytes]) -> Iterator[bytes]:
             try:
-                yield from super().stream(*args, **options)
+                yield from parts
             except GeneratorExit:  # it is closed next
                 raise
             except BaseException as error:
@@ -152,16 +159,6 @@ def _kept(kind: Any) -> Any:
             if self.closed:
                 self._shared_breaker_call.ended()
             return part
-
-        def read_chunked(self, *args: Any, **options: Any) -> Iterator[bytes]:
-            try:
-                yield from super().read_chunked(*args, **options)
-            except GeneratorExit:  # it is closed next
-                raise
-            except BaseException as error:
-                self._shared_breaker_call.ended(error)
-                raise
-            self._shared_breaker_call.ended()
 
         def _update_chunk_length(self) -> None:
             # The client closes a body that was cut off before it says so.
