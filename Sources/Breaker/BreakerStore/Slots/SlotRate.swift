@@ -320,10 +320,7 @@ extension SlotBlock {
       unsafe sb_decide(header(.ringCursor), start, UInt64(oldest))
     }
     // Callers that wait for their turn have planned it by the earlier rate.
-    if isAwaited {
-      settle()
-      if !before.isNone { wakeAll() }
-    }
+    if isAwaited { settle() }
     return true
   }
 

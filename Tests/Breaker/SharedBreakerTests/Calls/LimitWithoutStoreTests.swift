@@ -7,6 +7,20 @@ import Testing
 @Suite(.timeLimit(.minutes(60))) struct LimitWithoutStoreTests {
   private let host = TestHost()
 
+  /// A call that waits for room, which tells whether it was rejected.
+  private func waitingCaller(of breaker: Breaker) async throws -> Task<Rejection?, Never> {
+    let caller = Task { () async -> Rejection? in
+      do { try await breaker.run { () async throws in } } catch let error as BreakerError {
+        return error.rejection
+      } catch { Issue.record(error) }
+      return nil
+    }
+    while breaker.snapshot().limit?.waiters.count != 1 {
+      try await Task.sleep(for: .milliseconds(1))
+    }
+    return caller
+  }
+
   @Test func `processes share the limit that they know while the store cannot be used`() throws {
     let policy = BreakerPolicy(maxConcurrent: 1)
     let breakers = [try host.limited(policy), try host.limited(policy, in: host.process())]
@@ -63,15 +77,7 @@ import Testing
     host.failStore()
     #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
     let permit = try await breaker.acquire().shared()
-    let caller = Task { () async -> Rejection? in
-      do { try await breaker.run { () async throws in } } catch let error as BreakerError {
-        return error.rejection
-      } catch { Issue.record(error) }
-      return nil
-    }
-    while breaker.snapshot().limit?.waiters.count != 1 {
-      try await Task.sleep(for: .milliseconds(1))
-    }
+    let caller = try await waitingCaller(of: breaker)
     host.repairStore()
     host.clock.advance(by: .seconds(2))
     try host.process().store().breaker("gpu").trip(for: .seconds(60))
@@ -87,15 +93,7 @@ import Testing
     host.failStore()
     #expect(throws: Refused.self) { try breaker.run { throw Refused() } }
     let permits = [try await breaker.acquire().shared(), try await breaker.acquire().shared()]
-    let caller = Task { () async -> Rejection? in
-      do { try await breaker.run { () async throws in } } catch let error as BreakerError {
-        return error.rejection
-      } catch { Issue.record(error) }
-      return nil
-    }
-    while breaker.snapshot().limit?.waiters.count != 1 {
-      try await Task.sleep(for: .milliseconds(1))
-    }
+    let caller = try await waitingCaller(of: breaker)
     for permit in permits { permit.fail() }
     #expect(await caller.value?.cause == .open)
   }
