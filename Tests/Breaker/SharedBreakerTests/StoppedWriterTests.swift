@@ -1,4 +1,5 @@
 import BreakerStore
+import Glibc
 import SharedBreaker
 import TestSupport
 import Testing
@@ -112,6 +113,32 @@ import Testing
     // If they had waited in turn, it would have taken a minute.
     #expect(wait < .seconds(40))
     withExtendedLifetime(lock) {}
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `no thread gives the store up because another one had less time to wait`() throws {
+    let losses = Guarded(0)
+    for _ in 0..<20 {
+      let stage = try Stage()
+      try Files.makeDirectory(stage.directory.file("state"))
+      var lock: FileLock? = try FileLock(stage.store + "-lock")
+      let options = StoreOptions(
+        lockTimeout: .seconds(300), clock: stage.clock.clock,
+        observer: { if case .unavailable = $0 { losses.withLock { $0 += 1 } } })
+      let breaker = try SharedStore(path: stage.store, options: options).breaker("api")
+      let threads = Threads()
+      for _ in 0..<12 {
+        threads.start {
+          do { try breaker.acquire().succeed() } catch { Issue.record(error) }
+        }
+      }
+      // Each call looks for a moment before it waits in earnest; here some do so while others wait. If the threads are
+      // slower, they find the store free, and the test shows nothing.
+      usleep(100_000)
+      withExtendedLifetime(lock) { lock = nil }
+      threads.join()
+    }
+    #expect(losses.withLock { $0 } == 0, "the store was given up")
   }
 
   @Test(.timeLimit(.minutes(60)))

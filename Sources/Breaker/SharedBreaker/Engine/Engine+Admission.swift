@@ -122,7 +122,7 @@ extension Engine {
         return .looksForRoom(nil, under: limit)
       }
       let decision = try decide(request, on: cell)
-      // The hold may have begun between the two looks, or the first one may have taken too long.
+      // The hold may have begun between the two looks.
       if case .rejected(let rejection) = decision, rejection.cause == .held,
         let limit = try limitOfQueue(while: request, isHeldBy: cell, mayWait: false)
       {

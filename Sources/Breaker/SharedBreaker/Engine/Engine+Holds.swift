@@ -15,11 +15,9 @@ extension Engine {
       !(isCurrent && cell.word.has(CellWord.permits))
     else { return nil }
     do throws(StoreError) {
-      let isKnown = try waiting(.brief) { () throws(StoreError) -> Bool in
-        guard try isCurrent(mayWait: mayWait) else { return false }
-        return try known(cell, mayWait: mayWait) != nil
+      guard try isCurrent(mayWait: mayWait), try known(cell, mayWait: mayWait) != nil else {
+        return nil
       }
-      guard isKnown else { return nil }
     } catch {
       if error.isInterrupted { throw .store(error) }
       // The decision finds out whether the store fails.

@@ -358,12 +358,12 @@ struct NewsForWaiters {
 final class Refreshes: Sendable {
   private let lock = Lock()
   private let failures = Atomic<Int64>(0)
-  private let latest = Guarded<StoreError?>(nil)
+  private let latest = Guarded<(error: StoreError, end: Int64)?>(nil)
 
   /// Reads, unless the thread before this one has done so meanwhile.
   ///
-  /// - Throws: The error of the reading. A thread that has waited for another one that failed has
-  ///   waited long enough, and gets the same error.
+  /// - Throws: The error of the reading. A thread that has waited for another one that failed gets the same error,
+  ///   unless the other one only had less time to wait.
   fileprivate func run(
     unless isDone: () -> Bool, _ read: () throws(StoreError) -> Void
   ) throws(StoreError) {
@@ -371,13 +371,15 @@ final class Refreshes: Sendable {
     guard lock.lock(until: Patience.end) else { throw .waitedInVain() }
     defer { lock.unlock() }
     if isDone() { return }
-    if failures.load(ordering: .relaxed) != arrival, let error = latest.withLock({ $0 }) {
+    if failures.load(ordering: .relaxed) != arrival, let (error, end) = latest.withLock({ $0 }),
+      error.kind != .busy || end >= Patience.end
+    {
       throw error
     }
     do throws(StoreError) { try read() } catch {
       // A thread whose wait was ended early has learned nothing that others could use.
       guard !error.isInterrupted else { throw error }
-      latest.withLock { $0 = error }
+      latest.withLock { $0 = (error, Patience.end) }
       failures.add(1, ordering: .relaxed)
       throw error
     }
