@@ -137,7 +137,7 @@ public struct StoreError: Error, Sendable, Hashable, CustomStringConvertible {
   var isOfReplacement: Bool { kind == .busy && code == ESTALE }
 
   /// Whether others were in the way as long as this process could wait.
-  var isOfOthers: Bool { kind == .busy && !isInterrupted && !isOfReplacement }
+  package var isOfOthers: Bool { kind == .busy && !isInterrupted && !isOfReplacement }
 
   /// Whether this process, or the system, had no descriptor left.
   var isOfDescriptors: Bool { kind == .other && Self.isOfDescriptors(code) }

@@ -86,6 +86,15 @@ public final class Breaker: Sendable {
       isGone: engine.storage.isGone)
   }
 
+  /// Whether a call that surrounds the current code, or has started this process, still has room here, so that a call
+  /// from here needs no room of its own.
+  @_spi(Command) public var isInsideOfCall: Bool {
+    guard !CallNesting.isOutermost, shared() != nil else { return false }
+    let surroundings = cell.withLimit { limit, _ in CallNesting.surroundings(on: limit.slots) }
+    if case .nothing? = surroundings { return false }
+    return surroundings != nil
+  }
+
   /// The breaker as the store holds it, or else as this process alone goes on with it, or as last
   /// known.
   private func current() -> Known { shared() ?? lastKnown() }

@@ -172,7 +172,7 @@ public struct BreakerSnapshot: Sendable, Hashable {
   /// Why a call that the state permits would be turned away now without waiting; nil if it would not, or if that is not
   /// known.
   @_spi(Command) public var causeWithoutRoom: RejectionCause? {
-    guard hasRoom == false else { return nil }
+    guard hasRoom == false, mode != .observe else { return nil }
     if ramp != nil, limit?.hasRoom == false { return .ramping }
     if let most = policy.maxConcurrent, let limit, limit.unitsInUse >= most { return .busy }
     return rate.map { $0.nextIn > .zero } == true ? .rate : .busy

@@ -142,6 +142,52 @@ import Testing
   }
 
   @Test(.timeLimit(.minutes(60)))
+  func `a breaker without room that asks again for a moment costs the others nothing`() throws {
+    let stage = try Stage()
+    let losses = Guarded(0)
+    let options = StoreOptions(
+      lockTimeout: .seconds(300), maximumBreakers: 1, clock: stage.clock.clock,
+      observer: { if case .unavailable = $0 { losses.withLock { $0 += 1 } } })
+    let store = SharedStore(path: stage.store, options: options)
+    try store.breaker("api").run {}
+    let alone = try store.breaker("more")
+    try alone.run {}
+    #expect(alone.health != .connected && store.health == .connected)
+    let holder = try Holder(stage.store, "BEGIN IMMEDIATE")
+    stage.clock.advance(by: .seconds(1))
+    try alone.run {}
+    #expect(store.health == .connected && losses.withLock { $0 } == 0)
+    withExtendedLifetime(holder) {}
+  }
+
+  @Test(.timeLimit(.minutes(60)))
+  func `a ramp that ends while another process writes costs its waiters nothing`() throws {
+    let stage = try Stage()
+    let losses = Guarded(0)
+    let options = StoreOptions(
+      lockTimeout: .seconds(300), clock: stage.clock.clock,
+      observer: { if case .unavailable = $0 { losses.withLock { $0 += 1 } } })
+    let store = SharedStore(path: stage.store, options: options)
+    let policy = BreakerPolicy(rampUp: .seconds(10), queueTimeout: .seconds(3_600))
+    let breaker = try store.breaker("api", policy: policy)
+    try breaker.hold(for: .seconds(60))
+    stage.clock.advance(by: .seconds(60))
+    try breaker.run {}
+    let permits = try (0..<2).map { _ in try breaker.acquire().shared() }
+    let threads = Threads()
+    threads.start { do { try breaker.run {} } catch { Issue.record(error) } }
+    while breaker.snapshot().limit?.waiters.count != 1 { usleep(1_000) }
+    var holder: Holder? = try Holder(stage.store, "BEGIN IMMEDIATE")
+    stage.clock.advance(by: .seconds(10))
+    // The waiter looks at such a clock every few milliseconds. If it is slower, the test shows nothing.
+    usleep(200_000)
+    withExtendedLifetime(holder) { holder = nil }
+    threads.join()
+    #expect(losses.withLock { $0 } == 0, "the store was given up")
+    permits.forEach { $0.succeed() }
+  }
+
+  @Test(.timeLimit(.minutes(60)))
   func `threads that meet an unreadable file wait side by side, not one after the other`() throws {
     let stage = try Stage()
     try Files.makeDirectory(stage.directory.file("state"))

@@ -146,8 +146,8 @@ extension CounterPage {
       found = try CounterFile.open(
         place, isOfThisBoot: identity != nil, mayReplace: now >= nextReplacement, atMost: timeout)
     } catch {
-      // Descriptors may be free again at once, and asking for one costs little.
-      if error.isOfDescriptors { return }
+      // Descriptors may be free again at once, and asking for one costs little. A wait that was ended early shows nothing.
+      if error.isOfDescriptors || error.isInterrupted { return }
     }
     guard let file = found else {
       nextTry = Patience.deadline(after: .seconds(1))

@@ -221,8 +221,8 @@ package final class SlotPage: Sendable {
         SlotFile.kind, place, isOfThisBoot: state.identity != nil,
         mayReplace: now >= state.nextReplacement, atMost: Self.patience)
     } catch {
-      // Descriptors may be free again at once, and asking for one costs little.
-      if error.isOfDescriptors { return }
+      // Descriptors may be free again at once, and asking for one costs little. A wait that was ended early shows nothing.
+      if error.isOfDescriptors || error.isInterrupted { return }
     }
     guard let file = found else {
       state.nextTry = Patience.deadline(after: .seconds(1))

@@ -153,7 +153,7 @@ extension SQLiteStorage {
           return try body(store)
         } catch {
           // Others who find the disk full hold the store meanwhile, but the disk is what is wrong with it.
-          guard error.kind == .diskFull || error.isOfOthers else { throw error }
+          guard error.kind == .diskFull || error.kind == .busy else { throw error }
         }
       } while Patience.pause(until: deadline)
       throw first

@@ -349,7 +349,9 @@ extension SQLiteStorage {
       }
       if changes.isOfOtherHeader {
         // The store was restored, or its header was edited.
-        writing.withLock { reading.withLock { letGo(ofReplaced: false) } }
+        try holding(writing) { () throws(StoreError) in
+          try holding(reading) { letGo(ofReplaced: false) }
+        }
         continue
       }
       changes.breakers = changes.breakers.map { upToDate($0, at: clock.instant) }

@@ -57,6 +57,12 @@ extension Availability {
     return turn
   }
 
+  /// Gives back the turn of a caller whose wait was ended early, so that the next one tries.
+  mutating func giveTurnBack(at now: Int64) {
+    nextAttempt = now
+    attempt = nil
+  }
+
   /// Leaves the store alone: for a second after the first failure, and after an attempt to come back
   /// for a time that depends on how long it took.
   mutating func failed(_ error: StoreError, at now: Int64) -> StoreEvent? {

@@ -116,7 +116,8 @@ extension Engine {
         _ = try step(cell, orCreate: false) { _ in }
       }
     } catch {
-      failed(error, of: cell)
+      // So short a wait shows nothing about the store; the caller asks again.
+      return SlotWait.end(ofAtMost: Self.pauseOfReaders)
     }
     return SlotWait.end(ofAtMost: Self.pauseOfOtherClock)
   }

@@ -35,6 +35,7 @@ extension Engine {
     do throws(StoreError) {
       try waiting { () throws(StoreError) in try storage.checkIdentity() }
     } catch {
+      if error.isInterrupted { letRoundBeDue() }
       failed(error)
       return
     }

@@ -32,6 +32,7 @@ extension Engine {
       do throws(StoreError) {
         try waiting(.brief) { () throws(StoreError) in try comeBack() }
       } catch {
+        if error.isInterrupted { update { $0.availability.giveTurnBack(at: now) } }
         return error
       }
       return nil
@@ -54,7 +55,8 @@ extension Engine {
           if let hold = holdAlone(of: cell) { try tell(hold, of: cell) }
         }
       } catch {
-        failed(error, of: cell)
+        // So short a wait for others shows nothing about the store, and this breaker goes on alone as before.
+        if !error.isOfOthers { failed(error, of: cell) }
         return error
       }
       update { $0.availability.hasRoom(for: cell) }
@@ -76,10 +78,12 @@ extension Engine {
       // forgotten, because the store is the truth.
       local.clear(keeping: look { $0.availability.namesAlone })
       update { $0.recovered() }
-      try writeUnwrittenProbes()
     } catch {
       failed(error)
       throw error
+    }
+    do throws(StoreError) { try writeUnwrittenProbes() } catch {
+      // The store is back, and the next round writes them.
     }
   }
 
