@@ -56,7 +56,9 @@ struct AwaitedStateTests {
     kind: String, holding: Set<AwaitedState>, seconds: Double?
   ) throws {
     let snapshot = try #require(Self.breakers[kind])
-    #expect(Set(AwaitedState.allCases.filter { $0.holds(for: snapshot) }) == holding)
+    #expect(
+      Set(AwaitedState.allCases.filter { $0.holds(for: CallOutlook(snapshot: snapshot)) })
+        == holding)
     // A wait for room looks at it again and again.
     for state in AwaitedState.allCases where state != .open && !(state == .free && snapshot.permits)
     {

@@ -1,8 +1,9 @@
 import BreakerStore
-import ControlKit
 import Glibc
 import SharedBreaker
 import TestSupport
+
+@testable import ControlKit
 
 /// A store in a directory of its own, with a clock that only the test moves.
 final class CommandBench: Sendable {
@@ -65,5 +66,16 @@ final class CommandBench: Sendable {
     let ending = ControlKit.run(
       arguments: ["--store", path] + words, console: console, options: options)
     return Answer(code: ending.code, output: recorder.output, errors: recorder.errors)
+  }
+}
+
+extension CommandCourse {
+  /// Runs a command to its end, in a group of its own.
+  static func of(
+    _ commandLine: [[UInt8]], timeout: Duration?, restoredSignals: [Int32] = []
+  ) -> CommandCourse {
+    let relay = SignalRelay(hasOwnGroup: true)
+    defer { relay.end() }
+    return of(commandLine, timeout: timeout, under: relay, restoredSignals: restoredSignals)
   }
 }

@@ -127,6 +127,20 @@ struct CommandCourseTests {
     #expect(!result.didTimeOut)
   }
 
+  @Test func `a signal that comes after the end of a command waits until its relay ends`() {
+    let relay = SignalRelay(hasOwnGroup: true)
+    defer { relay.end() }
+    let course = CommandCourse.of([Array("true".utf8)], timeout: nil, under: relay)
+    #expect(course.end == .exited(0) && !course.wasStopped)
+    // Otherwise it would end this process, before the outcome is reported.
+    pthread_kill(pthread_self(), SIGTERM)
+    var terminations = sigset_t()
+    unsafe sigemptyset(&terminations)
+    unsafe sigaddset(&terminations, SIGTERM)
+    var now = timespec()
+    #expect(unsafe sigtimedwait(&terminations, nil, &now) == SIGTERM)
+  }
+
   @Test func `one signal relay leaves the child signal of another pending`() {
     let relay = SignalRelay(hasOwnGroup: true)
     defer { relay.end() }

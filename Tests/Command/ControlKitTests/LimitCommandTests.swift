@@ -93,9 +93,9 @@ struct LimitCommandTests {
   @Test func `run tells a user at a terminal that it may wait`() throws {
     let (bench, store, permit) = try busyBench()
     _ = bench("policy", "gpu", "--set", "queue-timeout=1ms")
-    func errors(hasTerminal: Bool, environment: [String: String] = [:]) -> String {
+    func errors(hasTerminal: Bool) -> String {
       let recorder = Recorder()
-      var console = recorder.console(environment: environment)
+      var console = recorder.console()
       console.hasTerminal = hasTerminal
       return bench.run(["run", "gpu", "--", "true"], on: console, recorder).errors
     }
@@ -105,10 +105,58 @@ struct LimitCommandTests {
     let told = "cbctl: gpu: no room: 1/1 units under way: may wait for its turn for up to 1ms\n"
     #expect(errors(hasTerminal: true) == told + rejected)
     #expect(errors(hasTerminal: false) == rejected)
-    #expect(errors(hasTerminal: true, environment: ["SHARED_BREAKER_INSIDE": "x"]) == rejected)
     permit.succeed()
     #expect(errors(hasTerminal: true).isEmpty)
     store.close()
+  }
+
+  @Test func `check and wait find a breaker free that observes, because it rejects no call`() throws
+  {
+    let (bench, store, permit) = try busyBench()
+    _ = bench("force", "gpu", "observe")
+    let check = bench("check", "gpu")
+    #expect(check.code == 0 && check.output.hasPrefix("permitted: observe"), "\(check)")
+    #expect(!check.output.contains("no room"))
+    #expect(bench("run", "gpu", "--", "true").code == 0)
+    #expect(bench("wait", "gpu", "--state", "free", "--timeout", "0s").code == 0)
+    permit.succeed()
+    store.close()
+  }
+
+  @Test func `check says when a ramp ends that has no room`() throws {
+    let bench = CommandBench()
+    _ = bench("policy", "api", "--set", "ramp-up=10s")
+    _ = bench("hold", "api", "--for", "1s")
+    bench.advance(by: 1_000)
+    #expect(bench("run", "api", "--", "true").code == 0)
+    let store = SharedStore(path: bench.path, options: bench.options)
+    var permits: [SharedPermit] = []
+    while bench("check", "api").code == 0, permits.count < 9 {
+      permits.append(try store.breaker("api").acquire().shared())
+    }
+    bench.advance(by: 4_000)
+    let answer = bench("check", "api", "--json").output
+    #expect(answer.contains(#""retry_after_ms":6000,"cause":"ramping""#), "\(answer)")
+    permits.forEach { $0.succeed() }
+    store.close()
+  }
+
+  @Test func `a command inside of a call of the same breaker finds it free`() throws {
+    let bench = CommandBench()
+    _ = bench("policy", "gpu", "--set", "max-concurrent=1", "--set", "queue-timeout=30s")
+    let script = #"""
+      "$1" --store "$2" check gpu; "$1" --store "$2" check gpu --json
+      "$1" --store "$2" wait gpu --state free --timeout 0s --quiet && echo free
+      """#
+    let words = ["sh", "-c", script, "sh", Terminal.program, bench.path]
+    let answer = bench.run(
+      ["run", "gpu", "--", "sh", "-c", "exec >'\(bench.folder)/out'; \"$@\"", "sh"] + words)
+    #expect(answer.code == 0, "\(answer)")
+    let output = Golden.read("\(bench.folder)/out") ?? ""
+    #expect(output.hasPrefix("permitted inside of another call: closed"), "\(output)")
+    #expect(
+      output.contains(#"{"permitted":true,"state":"closed","retry_after_ms":null,"cause":null"#))
+    #expect(output.hasSuffix("free\n"))
   }
 
   @Test(.timeLimit(.minutes(60)))

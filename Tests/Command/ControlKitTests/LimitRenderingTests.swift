@@ -132,7 +132,7 @@ struct LimitRenderingTests {
     #expect(
       json.contains(#""limit":{"units":8,"in_use":null,"waiting":null,"room":null,"waits":null}"#))
     #expect(Self.page(unknown).contains("how many are under way is not known"))
-    #expect(AwaitedState.free.holds(for: unknown))
+    #expect(AwaitedState.free.holds(for: CallOutlook(snapshot: unknown)))
     #expect(LimitWords.busy(Self.all[3]) == nil)
     #expect(BreakerDocument.list([Self.all[3]]).text.contains(#""limit":null"#))
   }
@@ -178,7 +178,7 @@ struct LimitRenderingTests {
     let table = StatusTable(snapshots: [free, Self.all[3]], now: Samples.time)
       .render(width: 120, painter: Self.plain)
     #expect(table.contains("BEGUN") && table.contains("37/50 1m"))
-    #expect(free.hasRoom == true && AwaitedState.free.holds(for: free))
+    #expect(free.hasRoom == true && AwaitedState.free.holds(for: CallOutlook(snapshot: free)))
     #expect(
       Self.page(free).contains("37 of 50 calls have begun in 1m; the next may begin now"))
     let used = Self.rated("queue-timeout=1h", begun: 50, nextIn: 12)
@@ -261,9 +261,9 @@ struct LimitRenderingTests {
     #expect(
       StateLine.text(of: Self.full) == "gpu: closed, no room: 4/4 units under way, 2 waiting")
     #expect(StateLine.text(of: Self.gpu(Self.words)) == "gpu: closed")
-    #expect(AwaitedState.free.holds(for: Self.gpu(Self.words)))
-    #expect(!AwaitedState.free.holds(for: Self.full))
-    #expect(AwaitedState.permitted.holds(for: Self.full))
+    #expect(AwaitedState.free.holds(for: CallOutlook(snapshot: Self.gpu(Self.words))))
+    #expect(!AwaitedState.free.holds(for: CallOutlook(snapshot: Self.full)))
+    #expect(AwaitedState.permitted.holds(for: CallOutlook(snapshot: Self.full)))
     #expect(AwaitedState.free.nextLook(at: Self.full) == .milliseconds(250))
   }
 

@@ -1,3 +1,4 @@
+import Glibc
 import SharedBreaker
 import Testing
 
@@ -82,6 +83,43 @@ struct RetryCommandTests {
     let answer = bench.run(["run", "pay"] + retries + option + succeeding(at: 9, in: bench))
     #expect(answer.code == 3)
     #expect(attempts(bench) == 1)
+  }
+
+  @Test(arguments: [nil, "exit 9"])
+  func `a store that fails before a retry leaves the code of the attempt, or the fallback's`(
+    fallback: String?
+  ) {
+    let bench = CommandBench()
+    let recorder = Recorder()
+    var console = recorder.console()
+    let write = console.errorOutput
+    console.errorOutput = { text in
+      // The next look at the file is due.
+      if text.contains("retrying in") { bench.advance(by: 2_000) }
+      return write(text)
+    }
+    let words = ["run", "pay", "--on-store-failure", "fail"] + retries
+    // The command replaces the store by something that is none.
+    let command = ["--", "sh", "-c", "rm -f '\(bench.path)'*; mkdir '\(bench.path)'; exit 7"]
+    let answer = bench.run(
+      words + (fallback.map { ["--fallback", $0] } ?? []) + command, on: console, recorder)
+    #expect(answer.code == (fallback == nil ? 7 : 9), "\(answer)")
+    #expect(answer.errors.contains("not retried: "))
+    unsafe rmdir(bench.path)
+  }
+
+  @Test(
+    arguments: [
+      ("--ignore-exit 3 --hold-exit 2-4=1s", "exit code 3 of --ignore-exit and --hold-exit"),
+      ("--ignore-exit 3 --permanent-exit 3", "exit code 3 of --ignore-exit and --permanent-exit"),
+      ("--timeout 0s", "--timeout 0"),
+    ])
+  func `options that leave no meaning or no time are refused`(options: String, why: String) {
+    let bench = CommandBench()
+    let words = options.split(separator: " ").map(String.init)
+    let answer = bench.run(["run", "pay"] + words + succeeding(at: 1, in: bench))
+    #expect(answer.code == 64 && answer.errors.contains(why), "\(answer)")
+    #expect(bench.files.isEmpty)
   }
 
   @Test func `every attempt has the whole timeout`() {

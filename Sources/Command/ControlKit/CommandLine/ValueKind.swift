@@ -77,7 +77,8 @@ enum ValueKind: Sendable, Hashable {
   /// The form of a valid value, for error messages.
   var form: String {
     switch self {
-    case .text, .remark, .topic, .shellLine, .pattern, .commandLine: "use text"
+    case .text, .remark, .topic, .pattern, .commandLine: "use text"
+    case .shellLine: "use a command line for /bin/sh"
     case .path: "use the path of a file"
     case .group: "use the name or number of one of its groups"
     case .name: NameRule.remedy
@@ -89,7 +90,7 @@ enum ValueKind: Sendable, Hashable {
     case .rate: PolicyKey.Value.rate.form
     case .factor: PolicyKey.Value.factor.form
     case .pid: "use the number of a process, such as $$"
-    case .exitCodes: "use codes from 0 to 255 such as 3,4,10-12"
+    case .exitCodes: "use codes from 1 to 255 such as 3,4,10-12"
     case .heldCodes: "use codes, and a time if you know one, as in 29=10s"
     case .fileMode: "use an octal mode such as 600, 660 or 666"
     case .permissions: "use an octal mode such as 600, 640 or 644"
@@ -148,8 +149,8 @@ extension ValueKind {
   /// Reads a value, or throws why it is not valid.
   func parse(_ text: String) throws(ValueComplaint) -> ParsedValue {
     switch self {
-    case .text, .remark, .topic, .shellLine, .commandLine: return .text(text)
-    case .path, .pattern, .token:
+    case .text, .remark, .topic, .commandLine: return .text(text)
+    case .path, .pattern, .token, .shellLine:
       if text.isEmpty { throw ValueComplaint("it is empty", form) }
       // No path or name is longer on this system, and error messages repeat the value.
       if text.utf8.count > 4_095 { throw ValueComplaint("it is too long", form) }
@@ -189,9 +190,7 @@ extension ValueKind {
       let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
       let time = parts.count > 1 ? DurationText.parse(String(parts[1])) : nil
       guard parts.count == 1 || time != nil else { throw ValueComplaint("it is not a time", form) }
-      let held = try codes(String(parts[0]))
-      guard !held.contains(0) else { throw ValueComplaint("the code 0 is a success", form) }
-      return .heldCodes(held, time)
+      return .heldCodes(try codes(String(parts[0])), time)
     case .fileMode: return .number(try FileModeText.parse(text))
     case .permissions: return .number(try FileModeText.parsePlain(text, form: form))
     case .policy(let key):
@@ -242,6 +241,7 @@ extension ValueKind {
       }
       codes.formUnion(first...last)
     }
+    guard !codes.contains(0) else { throw ValueComplaint("the code 0 is a success", form) }
     return codes
   }
 

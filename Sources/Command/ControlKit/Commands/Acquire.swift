@@ -145,7 +145,7 @@ extension CommandSpec {
     if isHold, !parsed.has("permanent"), !parsed.has("open-for") {
       return .hold(for: parsed.duration("for"), reason: parsed.text("error"))
     }
-    for option in ["error", "permanent", "open-for"] where parsed.has(option) && !isFailure {
+    for option in ["permanent", "open-for", "error"] where parsed.has(option) && !isFailure {
       throw .usage("--\(option) without failure", "it describes a failure", help: "report")
     }
     if parsed.has("permanent"), parsed.has("open-for") {

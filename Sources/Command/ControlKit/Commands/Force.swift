@@ -43,6 +43,9 @@ extension CommandSpec {
       throw .usage("--\(option) with automatic", "automatic has no end", help: "force")
     }
     let length = try context.lengthOfChange(parsed, help: "force")
+    if length == .zero {
+      throw .usage("--for 0", "the mode would be over at once: use automatic", help: "force")
+    }
     let fleet = try context.fleet(of: parsed)
     return try context.change(
       creating: mode != .automatic, for: fleet, .force(mode, for: length),

@@ -51,10 +51,9 @@ extension CommandSpec {
       try store.history(of: name, since: since, limit: isOfSome ? nil : limit.map { max(1, $0) })
     }
     entries.removeAll { !NamePattern.matches($0.name, patterns) }
-    // A deleted breaker still has a history, so a name is checked only if there is none.
-    for pattern in patterns where pattern.isName && (since == nil || entries.isEmpty) {
-      guard !entries.contains(where: { pattern.matches($0.name) }) else { continue }
-      _ = try context.snapshot(of: pattern.text)
+    for pattern in patterns
+    where pattern.isName && !entries.contains(where: { pattern.matches($0.name) }) {
+      try context.checkHistory(of: pattern.text)
     }
     if let limit { entries.removeFirst(max(0, entries.count - limit)) }
     let isTerminal = context.console.isOutputTerminal
@@ -89,6 +88,15 @@ extension CommandContext {
       throw .usage("--since \(VisibleText.quoted(text))", "that time has not come", help: help)
     }
     return time
+  }
+
+  /// Throws if a name without a listed change is no breaker and never was one.
+  fileprivate func checkHistory(of name: String) throws(ControlError) {
+    let latest = try ask { store throws(StoreError) in
+      try store.history(of: name, since: nil, limit: 1)
+    }
+    // A deleted breaker still has a history.
+    if latest.isEmpty { _ = try snapshot(of: name) }
   }
 
   fileprivate func print(_ entries: [HistoryEntry], _ lines: inout HistoryLines) {

@@ -56,7 +56,8 @@ extension CommandContext {
     let length = try lengthOfChange(parsed, help: "hold") ?? .zero
     return try change(creating: true, for: nil, nil, parsed) { breaker throws(BreakerError) in
       let hold = try breaker.hold(for: length, reason: parsed.text("reason"), isOperators: true)
-      guard let hold, hold.endsIn > length else { return nil }
+      guard let hold else { return length == .zero ? "held for no time: nothing was changed" : nil }
+      guard hold.endsIn > length else { return nil }
       return "held for another \(SpokenDuration.format(hold.endsIn)) already: nothing was changed"
     }
   }

@@ -65,11 +65,18 @@ extension CommandSpec {
     let source = parsed.text("FILE") ?? "-"
     let backups = try backups(
       from: source, atMost: context.mostBreakers, at: context.now())
-    let present = try context.present(among: backups.map(\.name))
+    let (present, count) = try context.present(among: backups.map(\.name))
     if !parsed.has("replace"), let name = present.first {
       throw .alreadyThere(name, count: present.count)
     }
     guard !parsed.has("dry-run") else {
+      let future = count + backups.count - present.count
+      if future > max(count, context.mostBreakers) {
+        throw ControlError(
+          .failed, "nothing would be imported",
+          "the store would have \(future) breakers, and holds at most \(context.mostBreakers)",
+          "delete some that nobody uses, as with 'cbctl prune'")
+      }
       context.printSummary(of: backups, replaced: present, isDryRun: true)
       return .done
     }
@@ -133,15 +140,18 @@ extension CommandContext {
     storeOptions.maximumBreakers ?? StoreOptions.usualMaximumBreakers
   }
 
-  /// The names that exist already; none if there is no store, which this does not create.
-  fileprivate func present(among names: [String]) throws(ControlError) -> [String] {
+  /// The names that exist already, and how many breakers there are; none if there is no store, which this does not
+  /// create.
+  fileprivate func present(
+    among names: [String]
+  ) throws(ControlError) -> (names: [String], count: Int) {
     do throws(StoreError) {
       try store.connectToExisting()
       let present = Set(try store.names().map { Array($0.utf8) })
-      return names.filter { present.contains(Array($0.utf8)) }
+      return (names.filter { present.contains(Array($0.utf8)) }, present.count)
     } catch {
       guard error.kind == .missing else { throw ControlError(error) }
-      return []
+      return ([], 0)
     }
   }
 

@@ -38,9 +38,9 @@ extension CommandSpec {
     let settings = parsed.settings("set")
     var unset = parsed.keys("unset")
     if settings.isEmpty, unset.isEmpty, !parsed.has("unset-all") {
-      if parsed.has("fleet") {
+      if let option = ["fleet", "wait"].first(where: { parsed.has($0) }) {
         throw .usage(
-          "--fleet without a change", "every host has a policy of its own", help: "policy")
+          "--\(option) without a change", "every host has a policy of its own", help: "policy")
       }
       printPolicies(of: try context.shown(name), context)
       return .done

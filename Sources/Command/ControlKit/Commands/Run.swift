@@ -115,12 +115,31 @@ extension CommandSpec {
         inBackground: parsed.has("background")),
       commandLine: parsed.commandLine, retry: retry)
     command.timeout = parsed.duration("timeout")
+    try checkMeanings(of: parsed)
     command.ignoredCodes = parsed.codes("ignore-exit")
     command.permanentCodes = parsed.codes("permanent-exit")
     command.heldCodes = parsed.heldCodes("hold-exit")
     command.headerFile = parsed.text("http-headers")
     command.fallback = parsed.text("fallback")
     return try command.run()
+  }
+
+  /// Refuses a timeout that leaves a command no time, and an exit code that several options name.
+  private static func checkMeanings(of parsed: ParsedCommand) throws(ControlError) {
+    if parsed.duration("timeout") == .zero {
+      throw .usage(
+        "--timeout 0", "no command can end in that time: leave it out to wait for ever", help: "run"
+      )
+    }
+    var meanings: [Int32: String] = [:]
+    for option in ["ignore-exit", "permanent-exit", "hold-exit"] {
+      for code in parsed.codes(option).union(parsed.heldCodes(option).keys) {
+        guard let other = meanings.updateValue(option, forKey: code) else { continue }
+        throw .usage(
+          "exit code \(code) of --\(other) and --\(option)", "it can mean only one thing",
+          help: "run")
+      }
+    }
   }
 }
 

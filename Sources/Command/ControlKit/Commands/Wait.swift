@@ -12,6 +12,7 @@ extension CommandSpec {
       "A breaker with max-concurrent or a rate, or in a ramp, would reject a call too if there is no room for it now, "
         + "whether or not the policy lets it wait. If nobody knows what is under way, the answer is that of "
         + "the breaker's state and mode.",
+      "Inside of 'cbctl run' of the same breaker, a call needs no room and no turn of its own, and is permitted.",
     ],
     examples: [
       Example(
@@ -21,11 +22,11 @@ extension CommandSpec {
     exitCodes: [.done, .usage, .noBreaker, .storeUnavailable, .rejected],
     meanings: [.done: "a call is permitted"]
   ) { context, parsed throws(ControlError) in
-    let snapshot = try context.snapshot(of: parsed.text("NAME") ?? "")
-    let isFree = AwaitedState.free.holds(for: snapshot)
+    let outlook = try context.outlook(of: parsed.text("NAME") ?? "")
+    let (snapshot, isFree) = (outlook.snapshot, outlook.isFree)
     if context.global.isJSON {
       let cause = snapshot.rejection?.cause ?? snapshot.causeWithoutRoom ?? .busy
-      let retryAfter = snapshot.retryAfter ?? (cause == .rate ? snapshot.rate?.nextIn : nil)
+      let retryAfter = isFree ? nil : snapshot.retryAfter ?? snapshot.timeOfRoom(cause)
       context.print(
         .object([
           .init("permitted", .bool(isFree)),
@@ -40,8 +41,9 @@ extension CommandSpec {
           .init("mode_set_at", BreakerDocument.time(snapshot.modeSetAt)),
         ]))
     } else if !context.global.isQuiet {
+      let place = isFree && outlook.isInside ? " inside of another call" : ""
       let answer = isFree ? "permitted" : "rejected"
-      context.print("\(answer): \(StateLine.words(of: snapshot))\n")
+      context.print("\(answer)\(place): \(StateLine.words(of: snapshot))\n")
     }
     return isFree ? .done : .exit(.rejected)
   }
@@ -103,8 +105,9 @@ extension CommandContext {
     // Listening begins before the first look, so that no change is missed between the two.
     let news = try news(of: name)
     while true {
-      let snapshot = try snapshot(of: name)
-      if state.holds(for: snapshot) { return snapshot }
+      let outlook = try outlook(of: name)
+      let snapshot = outlook.snapshot
+      if state.holds(for: outlook) { return snapshot }
       let left = end.map { $0 - ContinuousClock.now }
       if let left, left <= .zero {
         throw ControlError(
@@ -138,6 +141,42 @@ extension CommandContext {
   }
 }
 
+extension CommandContext {
+  fileprivate func outlook(of name: String) throws(ControlError) -> CallOutlook {
+    let snapshot = try snapshot(of: name)
+    let isInside = try act { () throws(BreakerError) in try store.breaker(name).isInsideOfCall }
+    return CallOutlook(snapshot: snapshot, isInside: isInside)
+  }
+}
+
+extension BreakerSnapshot {
+  /// When there may be room, as far as that is known.
+  fileprivate func timeOfRoom(_ cause: RejectionCause) -> Duration? {
+    let next = rate?.nextIn ?? .zero
+    return switch cause {
+    case .ramping: max(ramp?.endsIn ?? .zero, next)
+    default: next > .zero ? next : nil
+    }
+  }
+}
+
+/// The answer that a call of this process would get.
+struct CallOutlook: Sendable {
+  var snapshot: BreakerSnapshot
+
+  /// Whether this process is inside of a call of the breaker that has room.
+  var isInside = false
+
+  /// Whether the call would be permitted if there were room for it.
+  var isPermitted: Bool {
+    snapshot.permits
+      || isInside && snapshot.rejection?.cause == .held && snapshot.hold?.endsIn == .zero
+  }
+
+  /// Whether the call would be permitted now, without waiting.
+  var isFree: Bool { isPermitted && (isInside || snapshot.causeWithoutRoom == nil) }
+}
+
 /// A state that `wait` can wait for: one of the breaker, or the answer that a call would get.
 enum AwaitedState: String, Sendable, CaseIterable {
   case closed, open
@@ -147,15 +186,16 @@ enum AwaitedState: String, Sendable, CaseIterable {
   /// How often to look whether a limit has room, which no event reports.
   private static let looksForRoom = Duration.milliseconds(250)
 
-  func holds(for snapshot: BreakerSnapshot) -> Bool {
-    switch self {
+  func holds(for outlook: CallOutlook) -> Bool {
+    let snapshot = outlook.snapshot
+    return switch self {
     case .closed: snapshot.state == .closed
     case .open: snapshot.state == .open
     case .halfOpen: snapshot.state == .halfOpen
     case .due: snapshot.isNextCallProbe
-    case .permitted: snapshot.permits
-    case .rejected: !snapshot.permits
-    case .free: snapshot.permits && snapshot.hasRoom != false
+    case .permitted: outlook.isPermitted
+    case .rejected: !outlook.isPermitted
+    case .free: outlook.isFree
     }
   }
 

@@ -26,10 +26,11 @@ struct CommandCourse: Sendable, Hashable {
 
   /// Runs a command to its end; after a timeout, the rest of a group of its own is killed too.
   ///
+  /// The relay passes on the signals that this process gets, and goes on to block them until its caller ends it.
   /// While the command runs, this calls `upkeep`, first after `interval` and then after the time that
   /// `upkeep` last returned.
   static func of(
-    _ commandLine: [[UInt8]], timeout: Duration?, inOwnGroup: Bool = true,
+    _ commandLine: [[UInt8]], timeout: Duration?, under relay: SignalRelay,
     restoredSignals: [Int32] = [], environment: [String: String] = [:], interval: Duration? = nil,
     upkeep: () -> Duration? = { nil }
   ) -> CommandCourse {
@@ -37,10 +38,8 @@ struct CommandCourse: Sendable, Hashable {
     let start = ContinuousClock.now
     var course = CommandCourse(program: program, end: .exited(0), elapsed: .zero)
     do {
-      let relay = SignalRelay(hasOwnGroup: inOwnGroup)
-      defer { relay.end() }
       let pid = try ChildProcess.spawn(
-        commandLine, inOwnGroup: inOwnGroup, restoredSignals: restoredSignals,
+        commandLine, inOwnGroup: relay.hasOwnGroup, restoredSignals: restoredSignals,
         adding: environment)
       let result = relay.wait(for: pid, timeout: timeout, interval: interval, upkeep: upkeep)
       course.end = result.end

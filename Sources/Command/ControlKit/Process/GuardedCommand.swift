@@ -28,8 +28,10 @@ struct GuardedCommand {
       let permit: Permit
       tellOfWait()
       do throws(BreakerError) { permit = try breaker.acquire(isRetry: last != nil) } catch {
-        guard let last, case .rejected(_, let rejection) = error else {
-          return try reject(error)
+        guard let last else { return try reject(error) }
+        guard case .rejected(_, let rejection) = error else {
+          say("not retried: \(error)")
+          return end(last)
         }
         guard let wait = attempts.wait(after: rejection) else {
           say("not retried: \(rejection)")
@@ -67,9 +69,8 @@ struct GuardedCommand {
 
   /// Tells a user at a terminal why nothing may happen for a while.
   private func tellOfWait() {
-    // A call inside of another one may use its room.
-    guard context.console.hasTerminal, context.console.environment["SHARED_BREAKER_INSIDE"] == nil
-    else { return }
+    // A call inside of another one uses its room.
+    guard context.console.hasTerminal, !breaker.isInsideOfCall else { return }
     let snapshot = breaker.snapshot()
     guard let patience = snapshot.policy.queueTimeout, patience > .zero,
       snapshot.mode != .observe,
@@ -83,7 +84,11 @@ struct GuardedCommand {
     let isUnguarded = context.warnIfUnguarded(breaker, "the command runs without its breaker")
     if !isUnguarded { context.warnIfUnlimited(breaker) }
     let dump = headerFile.map { HeaderDump(path: $0) }
+    // A signal that comes after the command's end is for this process, but the outcome comes first.
+    let relay = SignalRelay(hasOwnGroup: hasOwnGroup)
+    defer { relay.end() }
     let course = self.course(
+      under: relay,
       of: commandLine, timeout: timeout, environment: permit.environment,
       interval: permit.kind == .probe ? renewalInterval : nil
     ) {
@@ -122,13 +127,17 @@ struct GuardedCommand {
     max(breaker.snapshot().policy.probeTimeout / 3, .milliseconds(10))
   }
 
+  /// Whether the commands have a group of their own, because no terminal signals them.
+  private var hasOwnGroup: Bool { !context.console.hasTerminal }
+
   private func course(
+    under relay: SignalRelay,
     of words: [[UInt8]], timeout: Duration?, environment: [String: String] = [:],
     interval: Duration? = nil, upkeep: () -> Duration? = { nil }
   ) -> CommandCourse {
     CommandCourse.of(
-      words, timeout: timeout, inOwnGroup: !context.console.hasTerminal,
-      restoredSignals: context.console.restoredSignals, environment: environment,
+      words, timeout: timeout, under: relay, restoredSignals: context.console.restoredSignals,
+      environment: environment,
       interval: interval, upkeep: upkeep)
   }
 
@@ -167,7 +176,10 @@ extension GuardedCommand {
   /// Runs the fallback, whose outcome the breaker does not count.
   private func run(_ fallback: String) -> Ending {
     let words = ["/bin/sh", "-c", fallback].map { Array($0.utf8) }
-    let judgement = course(of: words, timeout: nil).judged(ignoring: [], permanent: [])
+    let relay = SignalRelay(hasOwnGroup: hasOwnGroup)
+    defer { relay.end() }
+    let judgement = course(under: relay, of: words, timeout: nil)
+      .judged(ignoring: [], permanent: [])
     if let complaint = judgement.complaint { context.complain(complaint) }
     return judgement.ending
   }
