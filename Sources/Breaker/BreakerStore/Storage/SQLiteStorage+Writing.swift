@@ -36,7 +36,9 @@ extension SQLiteStorage {
     do throws(StoreError) {
       commit = try run(&group, until: deadline)
     } catch {
-      group.forEach { $0.end(error) }
+      // Only this thread's wait was ended early.
+      let others = error.isInterrupted ? busy() : error
+      group.forEach { $0.end($0 === step ? error : others) }
       steps.leave(finishing: group)
       return
     }
@@ -153,7 +155,7 @@ extension SQLiteStorage {
           return try body(store)
         } catch {
           // Others who find the disk full hold the store meanwhile, but the disk is what is wrong with it.
-          guard error.kind == .diskFull || error.kind == .busy else { throw error }
+          guard error.kind == .diskFull || error.isOfOthers else { throw error }
         }
       } while Patience.pause(until: deadline)
       throw first

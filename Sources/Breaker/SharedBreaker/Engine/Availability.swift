@@ -57,9 +57,10 @@ extension Availability {
     return turn
   }
 
-  /// Gives back the turn of a caller whose wait was ended early, so that the next one tries.
-  mutating func giveTurnBack(at now: Int64) {
-    nextAttempt = now
+  /// Gives back a turn that was taken at an instant, because the caller's wait was ended early, so that the next one tries.
+  mutating func giveTurnBack(of start: Int64) {
+    guard attempt == start else { return }
+    nextAttempt = start
     attempt = nil
   }
 

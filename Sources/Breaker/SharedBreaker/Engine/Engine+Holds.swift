@@ -116,7 +116,8 @@ extension Engine {
         _ = try step(cell, orCreate: false) { _ in }
       }
     } catch {
-      // So short a wait shows nothing about the store; the caller asks again.
+      // So short a wait for others shows nothing about the store; the caller asks again.
+      if !error.isOfOthers { failed(error, of: cell) }
       return SlotWait.end(ofAtMost: Self.pauseOfReaders)
     }
     return SlotWait.end(ofAtMost: Self.pauseOfOtherClock)

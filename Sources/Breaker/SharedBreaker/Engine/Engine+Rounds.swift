@@ -68,7 +68,8 @@ extension Engine {
   func flush(wait: Wait = .usual) throws(StoreError) {
     guard hasToWrite else { return }
     try waiting(wait) { () throws(StoreError) in
-      if isAvailable { try writeUnwrittenProbes() } else { try comeBack() }
+      if !isAvailable { try comeBack() }
+      try writeUnwrittenProbes()
       try writePending()
     }
   }

@@ -32,7 +32,7 @@ extension Engine {
       do throws(StoreError) {
         try waiting(.brief) { () throws(StoreError) in try comeBack() }
       } catch {
-        if error.isInterrupted { update { $0.availability.giveTurnBack(at: now) } }
+        if error.isInterrupted { update { $0.availability.giveTurnBack(of: now) } }
         return error
       }
       return nil
