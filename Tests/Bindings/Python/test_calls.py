@@ -167,6 +167,53 @@ class Blocks(StoreTestCase):
         probe.report()
         self.assertEqual(payments.state, "closed")
 
+    def test_a_suspended_generator_keeps_its_own_permit(self):
+        for is_asynchronous in (False, True):
+            payments = self.store.breaker(f"payments {is_asynchronous}", max_failures=1, open_for=0.001)
+
+            @payments
+            def stream():
+                yield 1
+                yield 2
+
+            @payments
+            async def asynchronous_stream():
+                yield 1
+                yield 2
+
+            def step(work):
+                try:
+                    work.send(None)
+                except StopIteration as end:
+                    return end.value
+
+            def begin():
+                if not is_asynchronous:
+                    values = stream()
+                    return values, next(values)
+                values = asynchronous_stream()
+                return values, step(values.__anext__())
+
+            def end(values):
+                if not is_asynchronous:
+                    return list(values)
+                for _ in range(2):
+                    with contextlib.suppress(StopAsyncIteration):
+                        step(values.__anext__())
+
+            def begin_probe():
+                with contextlib.suppress(Rejected):
+                    return begin()
+
+            old, _ = begin()
+            self.let_fail(payments)
+            probe, _ = eventually(begin_probe)
+            end(old)  # a success of the time before
+            self.assertEqual(payments.state, "half_open")
+            with self.assertRaises(ConnectionError):
+                probe.throw(ConnectionError()) if not is_asynchronous else step(probe.athrow(ConnectionError()))
+            self.assertEqual(payments.state, "open")
+
     def acquire(self, payments):
         try:
             return payments.acquire()
@@ -436,6 +483,8 @@ class Permits(StoreTestCase):
         self.assertEqual(self.totals("plain")["successes"], 1)
         with self.assertRaisesRegex(ValueError, "an outcome or a result"):
             plain.acquire().report("failure", result=1)
+        with self.assertRaisesRegex(ValueError, "an error or a result"):
+            plain.acquire().report(error="HTTP 500", result=1)
 
     def test_a_permit_can_be_a_block(self):
         payments = self.store.breaker("payments", max_failures=1)

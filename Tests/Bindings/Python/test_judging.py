@@ -390,6 +390,16 @@ class Holds(StoreTestCase):
             self.assertEqual(too_many_requests(value), 0)
             self.assertIsNone(retry_after(value))
 
+    def test_an_instant_that_has_passed_is_no_failure(self):
+        payments = self.store.breaker("payments", max_failures=1, hold=lambda value: -0.003)
+        with self.assertRaises(Resource):
+            payments.call(raising, Resource("HTTP 429"))
+        self.assertEqual(payments.acquire().report("hold", hold_for=-0.003), "counted")
+        totals = payments.snapshot()["totals"]
+        self.assertEqual((totals["holds"], totals["failures"]), (2, 0))
+        with self.assertRaisesRegex(ValueError, "not a time"):
+            payments.acquire().report("hold", hold_for=float("nan"))
+
     def test_a_function_that_names_no_time_or_raises_holds_nothing(self):
         for number, judge in enumerate((lambda value: None, lambda value: value.missing, lambda value: "soon")):
             payments = self.store.breaker(f"payments {number}", hold=judge)

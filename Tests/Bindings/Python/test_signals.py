@@ -235,6 +235,10 @@ class AnyHandler(SignalTestCase):
             payments = self.store.breaker("payments", max_failures=1_000, **rules)
             with self.assertRaises(Interrupt):
                 self.let_fail(payments)
+            failures = self.totals("payments")["failures"]
+            with self.assertRaises(Interrupt), payments.acquire():
+                raise ConnectionError
+            self.assertEqual(self.totals("payments")["failures"], failures + 1)
 
     def test_the_exceptions_of_all_kinds_of_handlers_are_passed_on(self):
         class Handler:

@@ -45,6 +45,18 @@ PyObject *sb_current_frame(void) {
   return Py_NewRef(frame ? frame : Py_None);
 }
 
+// Whether a frame is that of a generator or an asynchronous one.
+static bool is_of_generator(PyObject *frame) {
+  const long generator = 0x20, asynchronous_generator = 0x200;
+  PyObject *code = frame == Py_None ? NULL : PyObject_GetAttrString(frame, "f_code");
+  PyObject *flags = code ? PyObject_GetAttrString(code, "co_flags") : NULL;
+  long bits = flags ? PyLong_AsLong(flags) : 0;
+  PyErr_Clear();
+  Py_XDECREF(flags);
+  Py_XDECREF(code);
+  return bits > 0 && bits & (generator | asynchronous_generator);
+}
+
 // Keeps the permit of a block that is entered, and the room that its call has taken, or 0. `frame` may be NULL for
 // that of the caller.
 int sb_place_block(Breaker *self, const sb_permit *permit, uint64_t room, PyObject *frame) {
@@ -64,6 +76,8 @@ int sb_place_block(Breaker *self, const sb_permit *permit, uint64_t room, PyObje
   block->permit = *permit;
   block->room = room;
   block->frame = frame ? Py_NewRef(frame) : sb_current_frame();
+  // A room tells by itself what the block belongs to.
+  block->is_resumable = !room && is_of_generator(block->frame);
   if (!room && !(block->context = PyObject_CallNoArgs(self->state->context))) {
     free_block(block);
     return -1;
@@ -141,7 +155,8 @@ static Block *take_listed_block(Breaker *self) {
   if (found) return found;
   uint64_t room = self->get_room ? sb_room_around(self) : 0;
   if (leaves_first_block(self, room)) return NULL;
-  // It was entered in another frame, as contextlib.ExitStack does, which has ended since.
+  // It was entered in another frame, as contextlib.ExitStack does, which has ended since. A generator that is not on the
+  // stack may only be suspended, and its block is still its own.
   PyObject *context = NULL, *frames = NULL;
   for (int round = 0; round < 2 && !frames; round++) {
     PyObject *pending = sb_raised();
@@ -151,7 +166,8 @@ static Block *take_listed_block(Breaker *self) {
   }
   if (frames)
     for (Block **link = &self->blocks; *link; link = &(*link)->next) {
-      if (!is_of_context(*link, context, room) || has_frame(frames, (*link)->frame)) continue;
+      if ((*link)->is_resumable || !is_of_context(*link, context, room)) continue;
+      if (has_frame(frames, (*link)->frame)) continue;
       found = unlink_block(link);
       break;
     }

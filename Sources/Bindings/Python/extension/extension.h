@@ -60,6 +60,7 @@ typedef struct Block {
   struct Block *next;
   PyObject *frame;    // the frame that the block is in
   PyObject *context;  // NULL if the room tells what the block belongs to
+  bool is_resumable;  // its frame is that of a generator, which runs on after it has left the stack
   uint64_t room;      // the one that it has taken; 0 if it has taken none
   sb_permit permit;
 } Block;

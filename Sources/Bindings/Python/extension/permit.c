@@ -142,6 +142,11 @@ static PyObject *permit_queue(PyObject *object, PyObject *args) {
     return NULL;
   }
   if (code != SB_OK) return NULL;
+  if (self->is_given_up) {
+    // The call was cancelled while others ran.
+    if (permit.kind) sb_abandon(breaker, &permit);
+    return Py_NewRef(Py_False);
+  }
   self->permit = permit;
   Py_RETURN_NONE;
 }

@@ -17,7 +17,7 @@ from ._functions import (
     resemble_function,
 )
 from ._http import duration
-from ._judge import IGNORED, SUCCESS, named_time, outcome_number
+from ._judge import FAILURE, IGNORED, SUCCESS, judged, named_time, outcome_number
 from ._observed import ObservedBreaker
 from ._policy import elapsed_nanoseconds, nanoseconds
 from ._signals import is_of_signal
@@ -282,7 +282,11 @@ class Permit(_extension.Permit):
         asks to be left alone, for ``hold_for`` if it has named a time: it is no failure. Where the policy looks at slow
         calls, ``elapsed`` replaces the time since the permit was granted.
         """
-        return self._report(*self._ending(outcome, error, result, open_for, hold_for, elapsed))
+        ending, raised = self._ending(outcome, error, result, open_for, hold_for, elapsed)
+        verdict = self._report(*ending)
+        if raised is not None:
+            raise raised
+        return verdict
 
     async def report_async(
         self,
@@ -295,7 +299,11 @@ class Permit(_extension.Permit):
         elapsed: Seconds | None = None,
     ) -> Verdict:
         """Do what ``report`` does, without blocking the event loop."""
-        return await self._report_async(*self._ending(outcome, error, result, open_for, hold_for, elapsed))
+        ending, raised = self._ending(outcome, error, result, open_for, hold_for, elapsed)
+        verdict = await self._report_async(*ending)
+        if raised is not None:
+            raise raised
+        return verdict
 
     def _report(self, number: int, text: bytes | None, time: int, elapsed: int = 0) -> Verdict:
         verdict = self._leave(number, text, time, elapsed, True)
@@ -357,20 +365,26 @@ class Permit(_extension.Permit):
         open_for: Seconds | None,
         hold_for: Seconds | None,
         elapsed: Seconds | None,
-    ) -> tuple[int, bytes | None, int, int]:
+    ) -> tuple[tuple[int, bytes | None, int, int], BaseException | None]:
+        """Return the outcome, and what was raised while it was judged."""
+        raised = None
+        success = SUCCESS, None, 0
         if result is not _NO_RESULT:
-            if outcome is not None:
-                raise ValueError("give an outcome or a result, which the breaker judges")
+            if outcome is not None or error is not None:
+                given = "an error" if outcome is None else "an outcome"
+                raise ValueError(f"give {given} or a result, which the breaker judges")
             judge = self.breaker._judge_result
-            number, text, time = (judge and judge(result)) or (SUCCESS, None, 0)
+            ending, raised = judged(judge, result, success) if judge else (None, None)
+            number, text, time = ending or success
         elif isinstance(outcome, BaseException):
-            number, text, time = self.breaker._judge(outcome)
+            ending, raised = judged(self.breaker._judge, outcome, (FAILURE, None, 0))
+            number, text, time = ending or success
         else:
             number, text, time = outcome_number(outcome, error), None, 0
         if error is not None:
             text = for_people(error, "an error")
         named = named_time(number, open_for, hold_for)
-        return number, text, time if named is None else named, elapsed_nanoseconds(elapsed)
+        return (number, text, time if named is None else named, elapsed_nanoseconds(elapsed)), raised
 
 
 class _Granted:

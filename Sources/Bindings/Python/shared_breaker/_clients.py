@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ._breaker import Breaker
 from ._http import retry_after, too_many_requests
-from ._judge import IGNORED, LONGEST_WORDS, SUCCESS, Judge, status_of
+from ._judge import FAILURE, IGNORED, LONGEST_WORDS, SUCCESS, Judge, judged, status_of
 from ._policy import policy_words
 
 TYPE_CHECKING = False
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _DONE: Ending = (SUCCESS, None, 0)
 _NEUTRAL: Ending = (IGNORED, None, 0)
+_FAILED: Ending = (FAILURE, None, 0)
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 # As many as most programs have hosts. Breakers beyond that are looked up again in the store.
 _BREAKERS = 1_024
@@ -240,14 +241,20 @@ class Call:
         if self.inner is not None:
             self.inner.ended(error)
         if self._permit.kind:
-            self._permit._report(*self._ending(error))
+            ending, raised = self._ending(error)
+            self._permit._report(*ending)
+            if raised is not None:
+                raise raised
 
     async def ended_async(self, error: BaseException | None = None) -> None:
         """Do what ``ended`` does, without blocking the event loop."""
         if self.inner is not None:
             await self.inner.ended_async(error)
         if self._permit.kind:
-            await self._permit._report_async(*self._ending(error))
+            ending, raised = self._ending(error)
+            await self._permit._report_async(*ending)
+            if raised is not None:
+                raise raised
 
     def end_soon(self, error: BaseException | None = None) -> None:
         """Do what ``ended`` does, in a callback of an event loop, which must not wait."""
@@ -257,12 +264,14 @@ class Call:
             self.inner.end_soon(error)
         if not self._permit.kind:
             return
-        ending = self._ending(error)
+        ending, raised = self._ending(error)
         if self._permit._leave(*ending, 0, False) is None:
             from ._aio import hand_over
 
             if hand_over(lambda: self._permit._report(*ending)) is None:
                 self._permit.breaker._leave_elsewhere(self._permit, *ending, 0)
+        if raised is not None:
+            raise raised
 
     def _judged(self, answer: object) -> Ending | None:
         """Return how the call ends with the headers of its answer; None if it goes on."""
@@ -273,13 +282,15 @@ class Call:
             ending = _usual(judge is None)(answer)
         return _DONE if ending is None and self._permit.kind == "probe" else ending
 
-    def _ending(self, error: BaseException | None) -> Ending:
+    def _ending(self, error: BaseException | None) -> tuple[Ending, BaseException | None]:
+        """Return how the call ends, and what was raised while that was judged."""
         if error is None:
-            return _DONE
+            return _DONE, None
         if self._errors.tell_nothing(error):
-            return _NEUTRAL
-        number, text, time = self._permit.breaker._judge(error)
-        return number, text and self._errors.words(text, self._url), time
+            return _NEUTRAL, None
+        ending, raised = judged(self._permit.breaker._judge, error, _FAILED)
+        number, text, time = ending or _DONE
+        return (number, text and self._errors.words(text, self._url), time), raised
 
 
 @lru_cache(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ._policy import nanoseconds
+from ._policy import nanoseconds, remaining_nanoseconds
 from ._signals import is_of_signal
 
 TYPE_CHECKING = False
@@ -54,8 +54,9 @@ def named_time(number: int, open_for: Seconds | None, hold_for: Seconds | None) 
         raise ValueError("hold_for is the time of the outcome 'hold': report that, or use open_for for a failure")
     if open_for is not None and number == HOLD:
         raise ValueError("open_for is the time of a failure: use hold_for for the outcome 'hold'")
-    time = open_for if hold_for is None else hold_for
-    return None if time is None else nanoseconds(time)
+    if number == HOLD:
+        return None if hold_for is None else remaining_nanoseconds(hold_for)
+    return None if open_for is None else nanoseconds(open_for)
 
 
 class Judge:
@@ -153,11 +154,28 @@ def _asked(judge: OpenFor | None, value: object) -> int | None:
         time = judge(value)
         if isinstance(time, bool):  # of a predicate, which names no time
             return 0 if time else None
-        return None if time is None else nanoseconds(time)
+        return None if time is None else remaining_nanoseconds(time)
     except Exception as raised:  # a function that fails is skipped
         if is_of_signal(raised):
             raise
         return None
+
+
+def judged(
+    judge: Callable[[Any], Ending | None], value: object, otherwise: Ending
+) -> tuple[Ending | None, BaseException | None]:
+    """Return what a judge says of an exception or a result, and what was raised meanwhile.
+
+    A judge passes on only exceptions from outside, as of the handler of a signal. It is asked once more after one,
+    because the outcome counts all the same; the caller raises the exception when it has reported the outcome.
+    """
+    raised = None
+    for _ in range(2):
+        try:
+            return judge(value), raised
+        except BaseException as error:
+            raised = error
+    return otherwise, raised
 
 
 class _Matcher:

@@ -91,6 +91,11 @@ def nanoseconds(time: Seconds) -> int:
     return _whole(seconds)
 
 
+def remaining_nanoseconds(time: Seconds) -> int:
+    """Return the time until an instant, which may have passed meanwhile."""
+    return _whole(max(0.0, _seconds(time)))
+
+
 def elapsed_nanoseconds(time: Seconds | None) -> int:
     """Return how long a call took, or 0 if that is unknown."""
     # At least a nanosecond, because the clock may have been set back meanwhile.
