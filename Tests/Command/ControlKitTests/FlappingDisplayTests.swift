@@ -35,7 +35,7 @@ import Testing
     #expect(Flapping.span == .seconds(3_600))
     #expect(lines[4] == "flapping: shaky (5 or more outages in the last hour)")
     let plain = bench("status").output.split(separator: "\n")
-    let notes = plain.map { $0.split(separator: " ").dropLast(5).last }
+    let notes = plain.map { $0.split(separator: " ").dropLast(6).last }
     #expect(notes == ["NOTE", "flapping", "-"])
     #expect(bench("check", "shaky").output == "permitted: closed, flapping\n")
     bench.advance(by: 3_600_000)

@@ -79,7 +79,7 @@ struct LimitCommandTests {
     let (bench, store, permit) = try busyBench()
     unsafe unlink("\(bench.path)-slots")
     let status = bench("status").output
-    #expect(status.contains("  ?/1      ?     -     -      -\n"), "\(status)")
+    #expect(status.contains("  ?/1      ?     -     -      -        -\n"), "\(status)")
     #expect(bench("show", "gpu").output.contains("how many are under way is not known"))
     #expect(bench("show", "gpu", "--json").output.contains(#""calls_under_way":null"#))
     #expect(!bench("metrics").output.contains("units_in_use"))
@@ -141,22 +141,38 @@ struct LimitCommandTests {
     store.close()
   }
 
-  @Test func `a command inside of a call of the same breaker finds it free`() throws {
+  /// The output of a script inside of a call of `gpu`, in which `$1 --store $2` is the program with its store.
+  private func insideOfCall(_ settings: [String], _ script: String) -> String {
     let bench = CommandBench()
-    _ = bench("policy", "gpu", "--set", "max-concurrent=1", "--set", "queue-timeout=30s")
-    let script = #"""
+    let program = [Terminal.program, "--store", bench.path]
+    func course(_ words: [String]) -> CommandCourse.End {
+      CommandCourse.of((program + words).map { Array($0.utf8) }, timeout: .seconds(1_800)).end
+    }
+    #expect(
+      course(["policy", "gpu", "--quiet"] + settings.flatMap { ["--set", $0] }) == .exited(0))
+    let words = ["sh", "-c", "exec >\"$2.out\"; \(script)", "sh", Terminal.program, bench.path]
+    _ = course(["run", "gpu", "--"] + words)
+    return Golden.read(bench.path + ".out") ?? ""
+  }
+
+  @Test func `a command inside of a call of the same breaker finds it free`() {
+    let output = insideOfCall(
+      ["max-concurrent=1", "queue-timeout=30s"],
+      #"""
       "$1" --store "$2" check gpu; "$1" --store "$2" check gpu --json
       "$1" --store "$2" wait gpu --state free --timeout 0s --quiet && echo free
-      """#
-    let words = ["sh", "-c", script, "sh", Terminal.program, bench.path]
-    let answer = bench.run(
-      ["run", "gpu", "--", "sh", "-c", "exec >'\(bench.folder)/out'; \"$@\"", "sh"] + words)
-    #expect(answer.code == 0, "\(answer)")
-    let output = Golden.read("\(bench.folder)/out") ?? ""
+      """#)
     #expect(output.hasPrefix("permitted inside of another call: closed"), "\(output)")
     #expect(
       output.contains(#"{"permitted":true,"state":"closed","retry_after_ms":null,"cause":null"#))
     #expect(output.hasSuffix("free\n"))
+  }
+
+  @Test func `a command inside of a call still has a turn of its own under a rate`() {
+    let output = insideOfCall(
+      ["max-concurrent=2", "rate=1/1h"], #""$1" --store "$2" check gpu --json"#)
+    #expect(output.contains(#""permitted":false"#), "\(output)")
+    #expect(output.contains(#""cause":"rate""#))
   }
 
   @Test(.timeLimit(.minutes(60)))

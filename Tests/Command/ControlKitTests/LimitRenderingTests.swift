@@ -61,7 +61,11 @@ struct LimitRenderingTests {
     #expect(Self.page(used).contains("; at most 20%, and 10 a second; no"))
     let document = BreakerDocument.list([used]).text
     #expect(document.contains(#""retries":{"first_attempts":1,"sent":10,"permitted":false}"#))
+    let table = StatusTable(snapshots: [used, Self.all[3]], now: Samples.time)
+      .render(width: 120, painter: Self.plain)
+    #expect(table.contains("RETRIES") && table.contains("10/1 20%"), "\(table)")
     let unknown = Self.breaker("search", "retry-budget=20%", nil)
+    #expect(LimitWords.retries(unknown) == "? 20%")
     #expect(Self.page(unknown).contains("how many were sent is"))
     #expect(
       BreakerDocument.list([unknown]).text.contains(
@@ -111,7 +115,7 @@ struct LimitRenderingTests {
     #expect(!title([Self.all[3]]).contains("BUSY"))
     // Programs get the same columns always, with one word in each.
     for line in Self.table(Self.all, width: nil).split(separator: "\n") {
-      #expect(line.split(separator: " ").count == 15, "\(line)")
+      #expect(line.split(separator: " ").count == 16, "\(line)")
     }
   }
 
@@ -303,7 +307,9 @@ struct LimitRenderingTests {
     }
     #expect(!rules.contains { $0.contains("nth") }, "\(rules)")
     let named = rules.flatMap { $0.matches(of: /\.(c-[a-z]+)/).map { String($0.1) } }
-    #expect(Set(named) == Set(all + ["c-begun"]))
+    #expect(Set(named) == Set(all + ["c-begun", "c-retries"]))
+    let budgeted = Self.html([Self.budgeted(sent: 3, inSecond: 1)])
+    #expect(budgeted.contains(#"data-label="Retries">3/1 20%</td>"#))
     #expect(Self.columns(of: rated)[2] == all.dropLast(2) + ["c-begun"] + all.suffix(2))
   }
 

@@ -45,7 +45,7 @@ struct RenderingTests {
     let names = Samples.all.filter { !$0.name.contains(" ") }
     let text = StatusTable(snapshots: names).render(width: nil, painter: Painter(isOn: false))
     for line in text.split(separator: "\n") {
-      #expect(line.split(separator: " ").count == 15, "\(line)")
+      #expect(line.split(separator: " ").count == 16, "\(line)")
     }
   }
 

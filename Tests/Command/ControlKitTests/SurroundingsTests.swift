@@ -43,7 +43,7 @@ struct SurroundingsTests {
     if words == ["status"] {
       let columns =
         "NAME STATE MODE SINCE RETRY-IN FAILURES RATE TRIPS LAST-FAILURE NOTE BUSY QUEUE HELD RAMP"
-        + " BEGUN"
+        + " BEGUN RETRIES"
       let head = answer.output.split(separator: "\n")[0].split(separator: " ")
       #expect(head.joined(separator: " ") == columns)
     }

@@ -54,10 +54,12 @@ extension CommandSpec {
 extension CommandContext {
   fileprivate func hold(_ parsed: ParsedCommand) throws(ControlError) -> Ending {
     let length = try lengthOfChange(parsed, help: "hold") ?? .zero
+    if length == .zero {
+      throw .usage("--for 0", "nothing would be held: --end ends a hold", help: "hold")
+    }
     return try change(creating: true, for: nil, nil, parsed) { breaker throws(BreakerError) in
       let hold = try breaker.hold(for: length, reason: parsed.text("reason"), isOperators: true)
-      guard let hold else { return length == .zero ? "held for no time: nothing was changed" : nil }
-      guard hold.endsIn > length else { return nil }
+      guard let hold, hold.endsIn > length else { return nil }
       return "held for another \(SpokenDuration.format(hold.endsIn)) already: nothing was changed"
     }
   }

@@ -23,6 +23,9 @@ extension CommandSpec {
         + "flapping: it had \(FlappingWords.rule), and was healthy only between them. BUSY is how many "
         + "units of work are under way and how many max-concurrent permits, and QUEUE how many callers "
         + "wait for room; \(LimitWords.unknown) means that nobody knows.",
+      "HELD and RAMP are how much longer calls are held, or come back one by one. BEGUN is how many calls have "
+        + "begun in the time of rate, and how many may. RETRIES is how many calls were sent again in the last 10s, "
+        + "beside how many first attempts, and the share of retry-budget.",
       "A terminal shows the most important columns that fit, and a last line with the number of "
         + "breakers in each state. In a pipe, the columns are always the same, with full times and "
         + "one word in each.",

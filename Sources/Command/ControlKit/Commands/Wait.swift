@@ -12,7 +12,7 @@ extension CommandSpec {
       "A breaker with max-concurrent or a rate, or in a ramp, would reject a call too if there is no room for it now, "
         + "whether or not the policy lets it wait. If nobody knows what is under way, the answer is that of "
         + "the breaker's state and mode.",
-      "Inside of 'cbctl run' of the same breaker, a call needs no room and no turn of its own, and is permitted.",
+      "Inside of 'cbctl run' of the same breaker, a call needs no room of its own.",
     ],
     examples: [
       Example(
@@ -25,7 +25,7 @@ extension CommandSpec {
     let outlook = try context.outlook(of: parsed.text("NAME") ?? "")
     let (snapshot, isFree) = (outlook.snapshot, outlook.isFree)
     if context.global.isJSON {
-      let cause = snapshot.rejection?.cause ?? snapshot.causeWithoutRoom ?? .busy
+      let cause = snapshot.rejection?.cause ?? outlook.obstacle ?? .busy
       let retryAfter = isFree ? nil : snapshot.retryAfter ?? snapshot.timeOfRoom(cause)
       context.print(
         .object([
@@ -173,8 +173,16 @@ struct CallOutlook: Sendable {
       || isInside && snapshot.rejection?.cause == .held && snapshot.hold?.endsIn == .zero
   }
 
+  /// The bound that would turn the call away if it does not wait; nil if none would, or if that is not known.
+  ///
+  /// A call inside of another one uses its room, but has a turn of its own under a rate.
+  var obstacle: RejectionCause? {
+    guard isInside, let cause = snapshot.causeWithoutRoom else { return snapshot.causeWithoutRoom }
+    return cause == .rate || snapshot.rate.map { $0.nextIn > .zero } == true ? .rate : nil
+  }
+
   /// Whether the call would be permitted now, without waiting.
-  var isFree: Bool { isPermitted && (isInside || snapshot.causeWithoutRoom == nil) }
+  var isFree: Bool { isPermitted && obstacle == nil }
 }
 
 /// A state that `wait` can wait for: one of the breaker, or the answer that a call would get.

@@ -175,13 +175,17 @@ private struct PageOverview {
     let rates = [
       Column(name: "begun", title: "Begun") { LimitWords.begun($0.snapshot).map { "\($0)" } }
     ]
+    let budgets = [
+      Column(name: "retries", title: "Retries") { LimitWords.retries($0.snapshot).map { "\($0)" } }
+    ]
     let last = [
       Column(name: "trips", title: "Trips") { "\($0.snapshot.trips)" },
       Column(name: "failure", title: "Last failure") {
         $0.snapshot.lastFailureAt.map { PageTime.brief($0, at: page.now) } ?? "never"
       },
     ]
-    return first + (hasLimits ? limits : []) + (hasRates ? rates : []) + last
+    return first + (hasLimits ? limits : []) + (hasRates ? rates : []) + (hasBudgets ? budgets : [])
+      + last
   }
 
   private func course(of breaker: PageBreaker) -> HTML {
@@ -197,6 +201,7 @@ private struct PageOverview {
 
   /// Whether a breaker of the page limits how many calls begin in an interval.
   private var hasRates: Bool { page.breakers.contains { $0.snapshot.policy.rate != nil } }
+  private var hasBudgets: Bool { page.breakers.contains { $0.snapshot.policy.retryBudget != nil } }
 
   /// The times below one strip, on a narrow screen, where the table has no head.
   private var axisBelow: HTML {

@@ -140,9 +140,9 @@ enum PageStyle {
     .overview thead .c-state { width: 19%; }
     .overview thead .c-busy { width: 5.5rem; }
     .overview thead .c-queue, .overview thead .c-trips { width: 4.25rem; }
-    .overview thead .c-begun { width: 7.5rem; }
+    .overview thead .c-begun, .overview thead .c-retries { width: 7.5rem; }
     .overview thead .c-failure { width: 8rem; }
-    .overview .c-busy, .overview .c-queue, .overview .c-begun, .overview .c-trips { text-align: right; font-variant-numeric: tabular-nums; }
+    .overview .c-busy, .overview .c-queue, .overview .c-begun, .overview .c-retries, .overview .c-trips { text-align: right; font-variant-numeric: tabular-nums; }
     .overview .note { display: block; }
     .fleet tbody th { width: 22%; }
     .fleet td { overflow-wrap: anywhere; }
@@ -188,8 +188,8 @@ enum PageStyle {
       .overview td:not(.c-state, .c-course) { font-size: .875rem; color: var(--faint); }
       .overview .c-course { grid-column: 1 / -1; }
       .overview .c-state, .overview .c-queue, .overview .c-failure { text-align: right; }
-      .overview .c-busy, .overview .c-begun, .overview .c-trips { text-align: left; }
-      .overview .c-begun { grid-column: 1 / -1; }
+      .overview .c-busy, .overview .c-begun, .overview .c-retries, .overview .c-trips { text-align: left; }
+      .overview .c-begun, .overview .c-retries { grid-column: 1 / -1; }
       .overview .none { display: none; }
       .axis.below { display: flex; }
       .matrix tr { grid-template-columns: minmax(0, 1fr); }

@@ -69,9 +69,10 @@ struct GuardedCommand {
 
   /// Tells a user at a terminal why nothing may happen for a while.
   private func tellOfWait() {
-    // A call inside of another one uses its room.
-    guard context.console.hasTerminal, !breaker.isInsideOfCall else { return }
+    guard context.console.hasTerminal else { return }
     let snapshot = breaker.snapshot()
+    // A call inside of another one uses its room.
+    if breaker.isInsideOfCall, snapshot.causeWithoutRoom != .rate { return }
     guard let patience = snapshot.policy.queueTimeout, patience > .zero,
       snapshot.mode != .observe,
       let obstacle = LimitWords.wait(snapshot)
@@ -86,7 +87,6 @@ struct GuardedCommand {
     let dump = headerFile.map { HeaderDump(path: $0) }
     // A signal that comes after the command's end is for this process, but the outcome comes first.
     let relay = SignalRelay(hasOwnGroup: hasOwnGroup)
-    defer { relay.end() }
     let course = self.course(
       under: relay,
       of: commandLine, timeout: timeout, environment: permit.environment,
@@ -98,11 +98,6 @@ struct GuardedCommand {
     let answer = dump?.answer()
     let judgement = course.judged(
       ignoring: ignoredCodes, permanent: permanentCodes, holding: heldCodes, answer: answer)
-    if let headerFile, answer == nil, course.end == .exited(0) {
-      say(
-        "no answer was written to \(VisibleText.quoted(headerFile)): the exit code alone was judged: "
-          + "give the command the same file, as in 'curl -D FILE'")
-    }
     let verdict =
       switch judgement.outcome {
       case .success: permit.succeed(elapsed: course.elapsed)
@@ -110,6 +105,12 @@ struct GuardedCommand {
       case .hold: permit.report(judgement.outcome, elapsed: course.elapsed)
       case .ignored: permit.ignore()
       }
+    relay.end()
+    if let headerFile, answer == nil, course.end == .exited(0) {
+      say(
+        "no answer was written to \(VisibleText.quoted(headerFile)): the exit code alone was judged: "
+          + "give the command the same file, as in 'curl -D FILE'")
+    }
     if !isUnguarded,
       !context.warnIfUnguarded(breaker, "the outcome of the command is not recorded"),
       verdict == .refused

@@ -39,6 +39,15 @@ enum LimitWords {
     }
   }
 
+  /// How many retries were sent beside how many first attempts in the last 10 s, and the share that may be, as in
+  /// `3/60 20%`; nil without a budget.
+  static func retries(_ snapshot: BreakerSnapshot) -> String? {
+    snapshot.policy.retryBudget.map { share in
+      let sent = snapshot.retries.map { "\($0.sent)/\($0.firstAttempts)" } ?? unknown
+      return "\(sent) \(share)"
+    }
+  }
+
   /// The time that is left of a ramp, for a column; nil if there is none.
   static func ramp(_ snapshot: BreakerSnapshot, _ words: (Duration) -> String) -> String? {
     snapshot.ramp.map { words($0.endsIn) }

@@ -59,6 +59,9 @@ struct StatusTable {
       Column("BEGUN", right: true) {
         .init(LimitWords.begun($0)?.replacing(" ", with: "/") ?? "-")
       },
+      Column("RETRIES", right: true) {
+        .init(LimitWords.retries($0)?.replacing(" ", with: "/") ?? "-")
+      },
     ]
   }
 
@@ -111,6 +114,13 @@ struct StatusTable {
         Column("BEGUN", right: true, rank: 8) {
           .init(
             LimitWords.begun($0) ?? "-", $0.rate.map { $0.nextIn > .zero } == true ? .yellow : nil)
+        })
+    }
+    if shown.contains(where: { $0.policy.retryBudget != nil }) {
+      columns.append(
+        Column("RETRIES", right: true, rank: 5) {
+          .init(
+            LimitWords.retries($0) ?? "-", $0.retries?.permitsAnother == false ? .yellow : nil)
         })
     }
     columns += [
