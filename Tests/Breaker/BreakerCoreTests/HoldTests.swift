@@ -293,6 +293,16 @@ import Testing
     #expect(bench.events.map(\.change) == [.hold(.began)])
   }
 
+  @Test func `a first call that takes longer than its turn goes on as an ordinary one`() {
+    var bench = held(for: .seconds(1))
+    bench.advance(by: .seconds(1))
+    let first = bench.permit()
+    bench.advance(by: .seconds(5))
+    #expect(bench.nextPermit?.kind == .normal)
+    #expect(bench.renew(first) == true)
+    #expect(bench.report(.success, for: first) == .counted)
+  }
+
   @Test func `a first call that fails is one failure, and the others go`() {
     var bench = held(for: Self.minute)
     bench.advance(by: Self.minute)

@@ -124,8 +124,11 @@ extension NaiveBreaker {
   }
 
   mutating func renew(_ permit: PermitGrant, for time: Duration?, _ given: Circumstances) -> Bool {
+    if permit.kind == .probe && state == .closed && permit.generation >= generationOfState {
+      return true
+    }
     guard isHeld(permit) else { return false }
-    for lease in leases where lease.id == permit.lease && !isOfFirst(lease) {
+    for lease in leases where lease.id == permit.lease {
       let until = given.now + nanoseconds(time ?? policy.probeTimeout)
       facts.append(.leaseRenewed(lease.id, until: max(lease.deadline, until)))
     }

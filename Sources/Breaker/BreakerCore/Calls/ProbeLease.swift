@@ -100,16 +100,17 @@ extension BreakerRecord {
       kind: .probe, generation: generation, lease: lastLease, deadline: deadline)
   }
 
-  /// Extends the lease of a probe that is still under way; answers false if it is not.
+  /// Extends the lease of a probe that is still under way; answers false if its outcome will not count.
   ///
   /// The deadline moves to `time` from now, or to `probe-timeout` from now, and never to an earlier
   /// instant. The record must have been settled at `now`.
   package mutating func renewed(
     _ permit: PermitGrant, for time: Duration?, at now: Moment, policy: BreakerPolicy
   ) -> Step<Bool> {
+    // The outcome of a call that went first after a hold counts in any case. It gets no more time, for which all others
+    // would have to wait.
+    if wentFirst(permit) { return Step(answer: true, events: []) }
     guard let index = indexOfLease(permit) else { return Step(answer: false, events: []) }
-    // A call that goes first after a hold gets no more time, for which all others would have to wait.
-    if isOfFirst(leases[index]) { return Step(answer: true, events: []) }
     let deadline = Self.deadline(at: now.boot, after: time ?? policy.probeTimeout)
     leases[index].deadline = max(leases[index].deadline, deadline)
     return Step(answer: true, events: [])

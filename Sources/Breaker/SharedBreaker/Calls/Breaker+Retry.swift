@@ -296,7 +296,23 @@ private struct CallCourse {
     guard !Task.isCancelled else { return nil }
     // With library evolution the closure must not use `self`, which `wait` changes.
     let breaker = breaker
+    let longest = attempts.policy.longest
     return attempts.wait(
-      after: outcome, error: error, unless: breaker.snapshot().rejection)
+      after: outcome, error: error, unless: breaker.rejectionOfRetry(within: longest))
+  }
+}
+
+extension Breaker {
+  /// The rejection that a retry would get now, so that those of many callers do not all come at the end of a hold; nil if
+  /// it would be permitted.
+  ///
+  /// The spread makes no wait longer than the longest one of the caller.
+  func rejectionOfRetry(within longest: Duration) -> Rejection? {
+    guard let rejection = snapshot().rejection else { return nil }
+    var spread = cell.spread(rejection)
+    if let exact = rejection.retryAfter, exact <= longest {
+      spread.retryAfter = spread.retryAfter.map { min($0, longest) }
+    }
+    return spread
   }
 }

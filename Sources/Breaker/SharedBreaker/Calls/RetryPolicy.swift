@@ -76,7 +76,8 @@ extension RetryPolicy {
     retryAfter: (@Sendable (any Error) -> Duration?)? = nil
   ) -> RetryPolicy {
     RetryPolicy(
-      attempts: attempts, backoff: .fixed(delay), longest: max(delay, .seconds(60)),
+      attempts: attempts, backoff: .fixed(delay),
+      longest: max(delay * (1 + jitter.share), .seconds(60)),
       jitter: jitter, retryIf: retryIf, retryAfter: retryAfter)
   }
 
@@ -155,14 +156,20 @@ extension RetryPolicy {
   }
 }
 
+extension BreakerPolicy.Rate {
+  /// The rate as a number, of which 1 is all.
+  fileprivate var share: Double { Double(partsPerMillion) / 1_000_000 }
+}
+
 extension RetryPolicy {
   /// The wait after a number of failed attempts; `random`, from 0 up to 1, decides the jitter.
   package func delay(after failures: Int, random: Double) -> Duration {
-    let share = Double(jitter.partsPerMillion) / 1_000_000
     let grown = backoff.seconds(after: failures)
+    // Waits that were only cut at the longest one would be equal, and callers would come back together.
+    let most = longest / .seconds(1) / (1 + jitter.share)
     // Zero times infinity is not a number: a delay of zero stays zero.
-    let seconds = min(grown.isNaN ? 0 : max(0, grown), longest / .seconds(1))
-    let varied = seconds * (1 + share * (2 * random - 1))
+    let seconds = min(grown.isNaN ? 0 : max(0, grown), most)
+    let varied = seconds * (1 + jitter.share * (2 * random - 1))
     let nanoseconds = (max(0, varied) * 1_000_000_000).rounded()
     return min(.nanoseconds(Int64(min(nanoseconds, 9e18))), longest)
   }

@@ -274,9 +274,9 @@ extension BreakerJob {
     }
     // The job was cancelled meanwhile, perhaps by the `timedOut` callback.
     guard isOn else { return }
-    let rejection = breaker.snapshot().rejection
-    let hasTripped = outcome.isFailure && rejection.map { $0.cause != .held } ?? false
     var attempts = attempt.attempts
+    let rejection = breaker.rejectionOfRetry(within: attempts.policy.longest)
+    let hasTripped = outcome.isFailure && rejection.map { $0.cause != .held } ?? false
     if let wait = attempts.wait(after: outcome, error: error, unless: rejection) {
       waitAndTryAgain(wait, after: attempt, attempts)
       return

@@ -51,6 +51,19 @@ import Testing
     #expect(waits.allSatisfy { $0 == .seconds(seconds) })
   }
 
+  @Test func `jitter spreads the longest waits too`() {
+    let retries = [
+      RetryPolicy.fixed(attempts: 5, delay: .seconds(60), jitter: 0.2),
+      .exponential(attempts: 99, delay: .seconds(1), longest: .seconds(60), jitter: 0.2),
+    ]
+    for retry in retries {
+      let waits = [0, 0.25, 0.5, 0.75, 0.999_999].map { retry.delay(after: 50, random: $0) }
+      #expect(Set(waits).count == 5, "\(waits)")
+    }
+    #expect(retries[0].delay(after: 1, random: 0.5) == .seconds(60))
+    #expect(retries[1].delay(after: 50, random: 1) == .seconds(60))
+  }
+
   @Test func `a retry policy with invalid numbers ends the process`() async {
     await #expect(processExitsWith: .failure) {
       _ = RetryPolicy.fixed(attempts: 0, delay: .seconds(1))
