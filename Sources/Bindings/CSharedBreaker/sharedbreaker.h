@@ -50,7 +50,7 @@
  * DURATIONS are in nanoseconds, at most 365 days.
  *
  * THREADS. Every function may be called from any thread at any time. A permit, a hook and a turn are used by
- * one thread at a time. The library handles no signal. It starts no thread, except one while calls wait for
+ * one thread at a time. Let no thread be cancelled, as by pthread_cancel(), in a function of the library. The library handles no signal. It starts no thread, except one while calls wait for
  * their turns on a descriptor; see TURNS.
  *
  * WAITING. sb_enter() and sb_leave() need nanoseconds while all is well: they take no lock, allocate
@@ -345,9 +345,10 @@ typedef struct sb_details {
    * that is not UTF-8 is repaired, because a report is never lost over its words. */
   const char *error;
   int64_t error_length;
-  /* The time that the resource itself named, such as the Retry-After of a 503; 0 if it named none. */
+  /* The time that the resource itself named, such as the Retry-After of a 503; 0 or less if it named none, or one that
+   * is over. At most 365 days of it count. */
   int64_t open_for_ns;
-  /* With SB_HOLD: the time that it asked to be left alone for, such as the Retry-After of a 429; 0 if it named none. */
+  /* With SB_HOLD: the time that it asked to be left alone for, such as the Retry-After of a 429, in the same way. */
   int64_t hold_for_ns;
   /* How long the call took; 0 to measure from sb_enter(), where the policy looks at slow calls. */
   int64_t elapsed_ns;
@@ -680,7 +681,7 @@ int sb_turn_open(sb_breaker *breaker, uint64_t room, sb_permit *permit, sb_rejec
                  sb_turn **turn, uint32_t flags);
 
 /* Asks for the right to make one call as sb_turn_open() does, for a loop in which so many calls wait that a descriptor
- * for each would be too many, or for a call that has waited already. Added in version 4.
+ * for each would be too many, or for a call that has waited already.
  *
  *     int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
  *     ...
@@ -697,7 +698,7 @@ int sb_turn_open_on(sb_breaker *breaker, int descriptor, int64_t waited_ns, uint
                     sb_rejection *rejection, sb_turn **turn, uint32_t flags);
 
 /* Returns whether sb_turn_take() has anything but SB_WAITING to say. It never waits, and never reads or writes the
- * file. Added in version 4.
+ * file.
  *
  * Answers: SB_OK; SB_NOTHING if the call still waits. Errors: SB_ERR_FORKED in a child of the process that opened
  * it. */
@@ -714,7 +715,7 @@ int sb_turn_descriptor(sb_turn *turn);
  * meanwhile.
  *
  * permit, rejection  As for sb_enter().
- * flags              As for sb_turn_open(). SB_WOULD_BLOCK says that the answer takes the file, because the breaker
+ * flags              As for sb_turn_open(), which has taken note of SB_RETRY. SB_WOULD_BLOCK says that the answer takes the file, because the breaker
  *                    has changed or lost calls have to be recorded; call it without SB_NOWAIT then, in a thread that
  *                    may use the file. The turn loses nothing by that.
  *

@@ -28,8 +28,10 @@ extension sb_permit {
   @inline(__always) var isFree: Bool { opaque.0 == 0 && hasOwnSize }
 
   /// Whether the breaker with a serial gave it for a healthy call.
+  ///
+  /// An `sb_error` in the place of a breaker that could not be opened has 0 there, as a permit has that is not in use.
   @inline(__always) fileprivate func isHealthyCall(of serial: UInt64) -> Bool {
-    opaque.0 == serial && hasOwnSize
+    opaque.0 == serial && serial != 0 && hasOwnSize
   }
 
   /// Whether the breaker with a serial gave it for a call under a limit that found a free slot.

@@ -83,7 +83,7 @@ private func open(
     guard waited >= 0 else { throw .argument("no call has waited for \(waited) ns") }
     let handle = unsafe ErrorPlace.handle(breaker)
     let call = try unsafe EnteringCall(
-      handle, permit, rejection, flags, Given.flagsOfOpeningTurns)
+      handle, permit, rejection, flags, Given.flagsOfTurns)
     let code = try unsafe passing(to: handle, mayWait: call.mayWait) { breaker throws(Failure) in
       let beginning = try throwingFailures(ofBreaker: { () throws(BreakerError) in
         try breaker.beginTurn(

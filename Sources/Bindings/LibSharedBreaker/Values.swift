@@ -14,8 +14,13 @@ enum Given {
     return nanoseconds == 0 ? nil : .nanoseconds(nanoseconds)
   }
 
-  /// A time that an answer has named, as far as `sb_leave` takes it.
+  /// A time that an answer has named; 0 if it is over, because no report is lost over its time.
   static func named(_ nanoseconds: Int64) -> Int64 { min(max(nanoseconds, 0), longest) }
+
+  private static func named(_ nanoseconds: Int64) -> Duration? {
+    let time: Int64 = named(nanoseconds)
+    return time == 0 ? nil : .nanoseconds(time)
+  }
 
   private static let longest: Int64 = 365 * 86_400 * 1_000_000_000
 
@@ -27,11 +32,10 @@ enum Given {
   /// The flags of `sb_enter`.
   static var flagsOfEntering: UInt32 { flagsOfHealthyCalls | UInt32(SB_RETRY.rawValue) }
 
-  /// The flags of `sb_turn_take`.
-  static var flagsOfTurns: UInt32 { UInt32(SB_NOWAIT.rawValue | SB_SURROUND.rawValue) }
-
-  /// The flags of `sb_turn_open`.
-  static var flagsOfOpeningTurns: UInt32 { flagsOfTurns | UInt32(SB_RETRY.rawValue) }
+  /// The flags of `sb_turn_open` and `sb_turn_take`.
+  static var flagsOfTurns: UInt32 {
+    UInt32(SB_NOWAIT.rawValue | SB_SURROUND.rawValue | SB_RETRY.rawValue)
+  }
 
   static func flags(_ flags: UInt32, allowed: sb_flags) throws(Failure) {
     try self.flags(flags, allowed: UInt32(allowed.rawValue))
@@ -81,8 +85,8 @@ enum Given {
     if let details = unsafe details?.pointee {
       try unsafe size(details.size, MemoryLayout<sb_details>.size, "details")
       error = try unsafe CText.repaired(details.error, details.error_length, "error text")
-      openTime = try unsafe duration(details.open_for_ns, "open_for_ns")
-      holdTime = try unsafe duration(details.hold_for_ns, "hold_for_ns")
+      openTime = unsafe named(details.open_for_ns)
+      holdTime = unsafe named(details.hold_for_ns)
       elapsed = try unsafe duration(details.elapsed_ns, "elapsed_ns")
     }
     switch number {

@@ -57,34 +57,40 @@ final class SharedBreaker
         $permit->size = FFI::sizeof($permit);
         $rejection = $c->new('sb_rejection');
         $rejection->size = FFI::sizeof($rejection);
-        // Calls of the function are inside of this call, and need no room of their own under a limit.
-        $code = $c->sb_enter($this->breaker, FFI::addr($permit), FFI::addr($rejection), $c->SB_SURROUND);
-        if ($code === $c->SB_REJECTED) {
-            throw new BreakerRejected(
-                $rejection->retry_after_ns, $rejection->cause === $c->SB_CAUSE_BUSY,
-                $rejection->cause === $c->SB_CAUSE_HELD, $rejection->cause === $c->SB_CAUSE_RAMPING,
-                $rejection->cause === $c->SB_CAUSE_RATE);
-        }
-        self::check($code);
+        // From before the first moment at which the handler of a signal may throw.
         $call = spl_object_id($permit);
         self::$calls[$call] = [$this, $permit];
         try {
+            // Calls of the function are inside of this call, and need no room of their own under a limit.
+            $code = $c->sb_enter($this->breaker, FFI::addr($permit), FFI::addr($rejection), $c->SB_SURROUND);
+            if ($code === $c->SB_REJECTED) {
+                throw new BreakerRejected(
+                    $rejection->retry_after_ns, $rejection->cause === $c->SB_CAUSE_BUSY,
+                    $rejection->cause === $c->SB_CAUSE_HELD, $rejection->cause === $c->SB_CAUSE_RAMPING,
+                    $rejection->cause === $c->SB_CAUSE_RATE);
+            }
+            self::check($code);
+            $hasBegun = true;
             $result = $work();
+            $this->leave($permit, $c->SB_SUCCESS);
+            return $result;
         } catch (BreakerHold $hold) {
             $this->leave($permit, $c->SB_HOLD, $hold->getMessage(), $hold->seconds);
             throw $hold;
         } catch (Throwable $error) {
-            $this->leave($permit, $c->SB_FAILURE, $error::class . ': ' . $error->getMessage());
+            $outcome = isset($hasBegun) ? $c->SB_FAILURE : $c->SB_IGNORED;
+            $this->leave($permit, $outcome, $error::class . ': ' . $error->getMessage());
             throw $error;
         } finally {
             unset(self::$calls[$call]);
         }
-        $this->leave($permit, $c->SB_SUCCESS);
-        return $result;
     }
 
     private function leave(FFI\CData $permit, int $outcome, string $text = '', float $holdFor = 0): void
     {
+        if ($permit->kind === 0) { // there is none, or it was used
+            return;
+        }
         $c = self::c();
         $details = $c->new('sb_details');
         $details->size = FFI::sizeof($details);

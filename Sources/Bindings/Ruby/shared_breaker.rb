@@ -32,7 +32,7 @@ module SharedBreaker
     attr_reader :seconds
 
     def initialize(seconds = nil, message = "the resource asks to be left alone")
-      @seconds = seconds
+      @seconds = seconds && Float(seconds)
       super(message)
     end
   end
@@ -109,7 +109,7 @@ module SharedBreaker
         C.sb_shared_breaker(path, path ? path.bytesize : 0, nil, name, name.bytesize,
                             policy, policy ? policy.bytesize : 0, out, error)
       end
-      @name, @handle = name, out.unpack1("J")
+      @place, @handle = [path, name], out.unpack1("J")
     end
 
     # This breaker, for calls that take several units of its limit, or that wait behind all others.
@@ -139,8 +139,11 @@ module SharedBreaker
       Thread.handle_interrupt(Object => :never) do
         permit = enter
         begin
-          outcome = C::SB_SUCCESS
-          Thread.handle_interrupt(Object => :immediate) { yield }
+          outcome, has_begun = C::SB_SUCCESS, false
+          Thread.handle_interrupt(Object => :immediate) do
+            has_begun = true
+            yield
+          end
         rescue SystemExit, SignalException # say nothing about the resource
           outcome = C::SB_IGNORED
           raise
@@ -153,7 +156,8 @@ module SharedBreaker
         ensure
           timeout = Thread.current[:timeout_on_its_way]
           outcome, error = C::SB_FAILURE, timeout if timeout
-          outcome = C::SB_IGNORED if Thread.current.status == "aborting" # by Thread#kill
+          # By Thread#kill, or by an exception that has waited for the permit.
+          outcome = C::SB_IGNORED if Thread.current.status == "aborting" || !has_begun
           leave(permit, outcome, error)
         end
       end
@@ -173,10 +177,10 @@ module SharedBreaker
     def take_room(permit, rejection)
       rooms, out = (Thread.current[:shared_breaker_rooms] ||= {}), [0].pack("J")
       code = SharedBreaker.call(@handle) do |breaker|
-        C.sb_turn_open(breaker, rooms.fetch(@name, 0), permit, rejection, out, 0)
+        C.sb_turn_open(breaker, rooms.fetch(@place, 0), permit, rejection, out, 0)
       end
       code = await(out.unpack1("J"), permit, rejection) if code == C::SB_WAITING
-      rooms[@name] = out.unpack1("Q") if code == C::SB_OK && C.sb_permit_room(permit, out) >= 0
+      rooms[@place] = out.unpack1("Q") if code == C::SB_OK && C.sb_permit_room(permit, out) >= 0
       code
     end
 
@@ -193,12 +197,20 @@ module SharedBreaker
       C.sb_turn_free(turn)
     end
 
+    # The words of an exception, which may fail to tell them, or have them in another encoding.
+    def words_of(error)
+      "#{error.class}: #{error.message}".encode("UTF-8", invalid: :replace, undef: :replace)
+    rescue StandardError
+      error.class.name.to_s
+    end
+
     def leave(permit, outcome, error)
       details = C.make(C::Details)
-      text = error ? "#{error.class}: #{error.message}" : ""
+      text = error ? words_of(error) : ""
       details.error = Fiddle::Pointer[text].to_i
       details.error_length = text.bytesize
-      details.hold_for_ns = (error.seconds * 1e9).round if outcome == C::SB_HOLD && error.seconds
+      # A time that is over counts as none.
+      details.hold_for_ns = (error.seconds.clamp(0, 31_536_000) * 1e9).round if outcome == C::SB_HOLD && error.seconds
       SharedBreaker.call(@handle) { |breaker| C.sb_leave(breaker, permit, outcome, details, 0) }
     end
   end

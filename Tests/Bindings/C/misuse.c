@@ -107,9 +107,10 @@ static void permits(sb_store *store) {
     details.elapsed_ns = -5;
     CHECK_CODE(SB_ERR_ARGUMENT, sb_leave(first, &permit, SB_SUCCESS, &details, 0));
     details.elapsed_ns = 0;
-    details.open_for_ns = INT64_MIN;
-    CHECK_CODE(SB_ERR_ARGUMENT, sb_leave(first, &permit, SB_FAILURE, &details, 0));
-    details.open_for_ns = 0;
+    sb_error none = SB_ERROR_INIT;
+    sb_permit unused = SB_PERMIT_INIT;
+    CHECK_CODE(SB_ERR_ARGUMENT, sb_enter(SB_BREAKER(NULL, &none), &unused, NULL, 0));
+    CHECK_CODE(SB_ERR_ARGUMENT, sb_leave(SB_BREAKER(NULL, &none), &unused, SB_SUCCESS, NULL, 0));
     details.error = "x";
     details.error_length = INT64_MIN;
     CHECK_CODE(SB_ERR_ARGUMENT, sb_leave(first, &permit, SB_FAILURE, &details, 0));

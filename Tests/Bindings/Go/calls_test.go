@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 type totals struct {
@@ -83,6 +85,41 @@ func TestEachEndOfTheWorkCountsAsTheGuideSays(t *testing.T) {
 	<-done
 	if found := counted(t, breaker).Totals; found != (totals{1, 3, 2, 0}) {
 		t.Fatal(found)
+	}
+}
+
+type wordless struct{ words string }
+
+func (w *wordless) Error() string { return w.words }
+
+func TestNoReportIsLostOverItsTimeOrItsWords(t *testing.T) {
+	breaker := open(t, "max-failures=1 max-concurrent=1")
+	for _, hold := range []time.Duration{-time.Second, time.Duration(math.MaxInt64)} {
+		var held *Hold
+		err := breaker.Do(func() error { return &Hold{For: hold, Err: errors.New("")} })
+		if !errors.As(err, &held) {
+			t.Fatal(hold, err)
+		}
+		if err := breaker.EndHold(""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Fatal("the error had words")
+			}
+		}()
+		_ = breaker.Do(func() error {
+			var none *wordless
+			return none
+		})
+	}()
+	if document := counted(t, breaker); document.Totals.Failures != 1 || document.State != "open" {
+		t.Fatal(document)
+	}
+	if _, err := Get("a\x00b", ""); err == nil {
+		t.Fatal("a name with a zero byte was taken")
 	}
 }
 

@@ -19,4 +19,26 @@ $code = $breaker->run(function () use ($another): int {
     passthru($another, $code);
     return $code;
 });
-exit($code);
+if ($code !== 0) {
+    exit($code);
+}
+// No report is lost over its time, and no room with it.
+foreach ([-0.003, 1e300] as $seconds) {
+    try {
+        $breaker->run(fn () => throw new BreakerHold($seconds));
+    } catch (BreakerHold) {
+        $breaker->endHold();
+    }
+}
+// Nor to the handler of a signal that throws as soon as the permit is there.
+if (function_exists('pcntl_async_signals')) {
+    pcntl_async_signals(true);
+    pcntl_signal(SIGUSR1, fn () => throw new LogicException('late'));
+    posix_kill(getmypid(), SIGUSR1);
+    try {
+        $breaker->run(fn () => 1);
+    } catch (LogicException) {
+        // thrown
+    }
+}
+exit($breaker->run(fn () => 0));

@@ -88,6 +88,25 @@ end
 inner = totals(SharedBreaker["other", MANY, STORE])
 fail!("the inner call: #{inner}") unless inner.fetch("failures") == 1
 
+# No report is lost over its time or its words.
+class Wordless < IOError
+  def message = raise("no words")
+end
+
+held = SharedBreaker["held", "max-failures=1 max-concurrent=1", STORE]
+[-0.003, "0", Float::INFINITY].each do |seconds|
+  held.run { raise SharedBreaker::Hold.new(seconds) }
+rescue SharedBreaker::Hold
+  held.end_hold
+end
+fail!("holds: #{totals(held)}") unless totals(held).fetch("holds") == 3
+begin
+  held.run { raise Wordless }
+rescue Wordless
+  # as it was
+end
+fail!("without words: #{totals(held)}") unless totals(held).fetch("failures") == 1
+
 # An exception that comes while the library answers.
 module Late
   # The name of the function that it comes after, and what comes.

@@ -37,7 +37,7 @@ static int leave(sb_breaker *breaker, sb_permit *permit, int outcome, const char
   sb_details details = SB_DETAILS_INIT;
   details.error = error;
   details.hold_for_ns = hold_for_ns;
-  return words_of(sb_leave(breaker, permit, outcome, error ? &details : NULL, 0), words);
+  return words_of(sb_leave(breaker, permit, outcome, &details, 0), words);
 }
 
 static int hold(sb_breaker *breaker, int64_t for_ns, const char *reason, char **words) {
@@ -54,6 +54,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unsafe"
 )
@@ -125,6 +126,9 @@ func GetIn(path, name, policy string) (*Breaker, error) {
 		if text == "" && i != 1 {
 			continue // NULL is no text.
 		}
+		if strings.IndexByte(text, 0) >= 0 {
+			return nil, fmt.Errorf("%q has a zero byte in it", text) // C would end there.
+		}
 		texts[i] = C.CString(text)
 		defer C.free(unsafe.Pointer(texts[i]))
 	}
@@ -182,7 +186,6 @@ func (b *Breaker) Do(work func() error) (err error) {
 		b.leave(&permit, C.SB_IGNORED, "", 0) // runtime.Goexit
 	}()
 	err = work()
-	hasReturned = true
 	var hold *Hold
 	switch {
 	case err == nil:
@@ -194,6 +197,8 @@ func (b *Breaker) Do(work func() error) (err error) {
 	default:
 		b.leave(&permit, C.SB_FAILURE, err.Error(), 0)
 	}
+	// After that, because an error may panic when it is asked for its words.
+	hasReturned = true
 	return err
 }
 
