@@ -140,6 +140,31 @@ struct RemovalTests {
     #expect(names(bench) == ["busy"])
   }
 
+  @Test func `a breaker that is held, or has calls that count, is neither deleted nor pruned`()
+    throws
+  {
+    let bench = CommandBench()
+    _ = bench("hold", "held", "--for", "6h")
+    let store = SharedStore(path: bench.path, options: bench.options)
+    let limited = try store.breaker("limited", policy: BreakerPolicy(maxConcurrent: 1))
+    let permit = try limited.acquire().shared()
+    try store.breaker("rated", policy: BreakerPolicy(rate: .calls(9, per: .seconds(86_400)))).run {}
+    bench.advance(by: 7_200_000)
+    let pruned = bench("prune", "--idle", "1h")
+    #expect(pruned.output.isEmpty, "\(pruned)")
+    for (name, reason) in [
+      ("held", "it is held"), ("limited", "calls are under way"),
+      ("rated", "calls have begun that count under its rate"),
+    ] {
+      let answer = bench("delete", name)
+      #expect(answer.code == 1 && answer.errors.contains(reason), "\(answer)")
+    }
+    permit.succeed()
+    #expect(bench("delete", "limited").code == 0)
+    #expect(bench("delete", "held", "--force").code == 0)
+    store.close()
+  }
+
   @Test func `a failure counts as use when breakers are pruned`() {
     let bench = CommandBench()
     _ = bench("run", "pay", "--", "false")

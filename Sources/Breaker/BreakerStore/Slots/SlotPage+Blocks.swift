@@ -105,7 +105,7 @@ extension SlotBlock {
   /// Makes the block as if it had never been used, except that the serials go on.
   fileprivate func clear() {
     for index in 0..<slotExtent {
-      for word in [LineWord.word, .since, .units, .next, .loss] {
+      for word in [LineWord.word, .since, .units, .next, .loss, .loser, .countedLoss] {
         unsafe sb_tell(line(index, word), 0)
       }
     }

@@ -12,13 +12,14 @@ extension CommandSpec {
       .dryRun, .yes,
     ],
     details: [
-      "delete requires --force for a breaker that is not closed, has a probe under way, or has a "
+      "delete requires --force for a breaker that is not closed, is held, has a probe or a call under a limit "
+        + "under way or waiting, has calls that count under a rate, or has a "
         + "mode or policy value set by an operator. If one of the breakers does not exist or "
         + "requires --force, none is deleted.",
       "--all keeps the breakers that require --force. It asks for confirmation, as a pattern does; in a "
         + "script, add --yes.",
       "A breaker that is still in use returns with its next call: closed, with its code's policy, "
-        + "and without the operator's values. The history is kept.",
+        + "and without the operator's values, a hold, and the calls that count under a limit or a rate. The history is kept.",
     ],
     examples: [
       Example("cbctl delete old-payments", "delete the breaker of a resource that is gone"),
@@ -110,7 +111,13 @@ extension BreakerSnapshot {
     }
     if !operatorValues.isEmpty { return "an operator has set policy values" }
     if probesInFlight > 0 { return "a probe is under way" }
-    return state == .closed ? nil : "it is \(state.wireName)"
+    if state != .closed { return "it is \(state.wireName)" }
+    if let hold, hold.endsIn > .zero { return "it is held" }
+    if let limit {
+      if limit.calls.contains(where: { !$0.isOwnerGone }) { return "calls are under way" }
+      if limit.waiting > 0 { return "callers wait for their turn" }
+    }
+    return rate.map { $0.begun > 0 } == true ? "calls have begun that count under its rate" : nil
   }
 }
 
@@ -142,9 +149,8 @@ extension CommandSpec {
       .dryRun,
     ],
     details: [
-      "Deletes each breaker that is closed, has no probe under way, has no mode or policy value "
-        + "set by an operator, and has had no call for the time that --idle says. A breaker that is "
-        + "used again returns, as 'cbctl delete --help' explains.",
+      "Deletes each breaker that 'cbctl delete' deletes without --force, and that has had no call for the time that "
+        + "--idle says. A breaker that is used again returns, as 'cbctl delete --help' explains.",
       "Successful calls leave a count but no time. If the count has grown since it was last "
         + "written, prune records that the breaker has been used now. So run prune regularly; the "
         + "first run may delete nothing. A process that has a breaker but makes no calls does not "
