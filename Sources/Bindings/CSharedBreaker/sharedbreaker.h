@@ -732,7 +732,7 @@ void sb_turn_free(sb_turn *turn);
 /* Renews the lease of a probe that is still making progress: it lasts `for_ns` from now on, or
  * `probe-timeout` if 0. It never shortens a lease, and does nothing for an ordinary permit.
  *
- * Answers: SB_OK; SB_REFUSED if the probe has lost its lease. */
+ * Answers: SB_OK; SB_REFUSED if the probe has lost its lease, so that its outcome will not count. */
 int sb_renew(sb_breaker *breaker, const sb_permit *permit, int64_t for_ns);
 
 /* Puts a rejection in words, as one line with the name of the breaker. It never reads or writes the

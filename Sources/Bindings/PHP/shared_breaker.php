@@ -94,7 +94,7 @@ final class SharedBreaker
         $c = self::c();
         $details = $c->new('sb_details');
         $details->size = FFI::sizeof($details);
-        $details->hold_for_ns = (int) round($holdFor * 1e9);
+        $details->hold_for_ns = (int) round(min(max($holdFor, 0), 31_536_000) * 1e9);
         if ($text !== '') {
             $bytes = $c->new('char[' . strlen($text) . ']');
             FFI::memcpy($bytes, $text, strlen($text));

@@ -33,6 +33,7 @@ module SharedBreaker
 
     def initialize(seconds = nil, message = "the resource asks to be left alone")
       @seconds = seconds && Float(seconds)
+      raise ArgumentError, "#{seconds} is not a time" if @seconds&.nan?
       super(message)
     end
   end
@@ -109,7 +110,7 @@ module SharedBreaker
         C.sb_shared_breaker(path, path ? path.bytesize : 0, nil, name, name.bytesize,
                             policy, policy ? policy.bytesize : 0, out, error)
       end
-      @place, @handle = [path, name], out.unpack1("J")
+      @name, @handle = name, out.unpack1("J")
     end
 
     # This breaker, for calls that take several units of its limit, or that wait behind all others.
@@ -177,10 +178,10 @@ module SharedBreaker
     def take_room(permit, rejection)
       rooms, out = (Thread.current[:shared_breaker_rooms] ||= {}), [0].pack("J")
       code = SharedBreaker.call(@handle) do |breaker|
-        C.sb_turn_open(breaker, rooms.fetch(@place, 0), permit, rejection, out, 0)
+        C.sb_turn_open(breaker, rooms.fetch(@name, 0), permit, rejection, out, 0)
       end
       code = await(out.unpack1("J"), permit, rejection) if code == C::SB_WAITING
-      rooms[@place] = out.unpack1("Q") if code == C::SB_OK && C.sb_permit_room(permit, out) >= 0
+      rooms[@name] = out.unpack1("Q") if code == C::SB_OK && C.sb_permit_room(permit, out) >= 0
       code
     end
 
@@ -199,8 +200,10 @@ module SharedBreaker
 
     # The words of an exception, which may fail to tell them, or have them in another encoding.
     def words_of(error)
-      "#{error.class}: #{error.message}".encode("UTF-8", invalid: :replace, undef: :replace)
-    rescue StandardError
+      text = error.message.dup
+      text = text.encode("UTF-8", invalid: :replace, undef: :replace) unless text.encoding == Encoding::BINARY
+      "#{error.class}: ".b + text.b
+    rescue Exception
       error.class.name.to_s
     end
 

@@ -169,13 +169,15 @@ struct RetryCommandTests {
 
   @Test func `the waits between attempts grow up to the longest and vary by the jitter`() throws {
     let growing = try policy(
-      "--retries=9", "--retry-delay=2s", "--retry-backoff=3", "--retry-max-delay=10s",
+      "--retries=9", "--retry-delay=2s", "--retry-backoff=3", "--retry-max-delay=12s",
       "--retry-jitter=50%")
     let middling = (1...3).map { growing.delay(after: $0, random: 0.5) }
-    #expect(middling == [.seconds(2), .seconds(6), .seconds(10)])
+    // The longest waits vary too.
+    #expect(middling == [.seconds(2), .seconds(6), .seconds(8)])
     #expect(growing.delay(after: 1, random: 0) == .seconds(1))
     #expect(growing.delay(after: 2, random: 0) == .seconds(3))
-    #expect(growing.delay(after: 3, random: 0.99) == .seconds(10))
+    #expect(growing.delay(after: 3, random: 0) == .seconds(4))
+    #expect(growing.delay(after: 3, random: 1) == .seconds(12))
     let plain = try policy("--retries=2")
     #expect(plain.attempts == 3)
     #expect((1...2).map { plain.delay(after: $0, random: 0.9) } == [.seconds(1), .seconds(1)])

@@ -37,7 +37,7 @@ static int leave(sb_breaker *breaker, sb_permit *permit, int outcome, const char
   sb_details details = SB_DETAILS_INIT;
   details.error = error;
   details.hold_for_ns = hold_for_ns;
-  return words_of(sb_leave(breaker, permit, outcome, &details, 0), words);
+  return words_of(sb_leave(breaker, permit, outcome, error || hold_for_ns ? &details : NULL, 0), words);
 }
 
 static int hold(sb_breaker *breaker, int64_t for_ns, const char *reason, char **words) {

@@ -238,23 +238,27 @@ class Call:
 
     def ended(self, error: BaseException | None = None) -> None:
         """Report the end of the answer, or the exception that has ended it, once."""
-        if self.inner is not None:
-            self.inner.ended(error)
-        if self._permit.kind:
-            ending, raised = self._ending(error)
-            self._permit._report(*ending)
-            if raised is not None:
-                raise raised
+        try:
+            if self.inner is not None:
+                self.inner.ended(error)
+        finally:
+            if self._permit.kind:
+                ending, raised = self._ending(error)
+                self._permit._report(*ending)
+                if raised is not None:
+                    raise raised
 
     async def ended_async(self, error: BaseException | None = None) -> None:
         """Do what ``ended`` does, without blocking the event loop."""
-        if self.inner is not None:
-            await self.inner.ended_async(error)
-        if self._permit.kind:
-            ending, raised = self._ending(error)
-            await self._permit._report_async(*ending)
-            if raised is not None:
-                raise raised
+        try:
+            if self.inner is not None:
+                await self.inner.ended_async(error)
+        finally:
+            if self._permit.kind:
+                ending, raised = self._ending(error)
+                await self._permit._report_async(*ending)
+                if raised is not None:
+                    raise raised
 
     def end_soon(self, error: BaseException | None = None) -> None:
         """Do what ``ended`` does, in a callback of an event loop, which must not wait."""

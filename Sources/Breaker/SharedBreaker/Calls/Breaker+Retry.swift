@@ -298,21 +298,23 @@ private struct CallCourse {
     let breaker = breaker
     let longest = attempts.policy.longest
     return attempts.wait(
-      after: outcome, error: error, unless: breaker.rejectionOfRetry(within: longest))
+      after: outcome, error: error,
+      unless: breaker.snapshot().rejection.map { breaker.spread($0, within: longest) })
   }
 }
 
 extension Breaker {
-  /// The rejection that a retry would get now, so that those of many callers do not all come at the end of a hold; nil if
-  /// it would be permitted.
+  /// The rejection that a retry would get, with a longer wait, so that those of many callers do not all come at the end
+  /// of a hold.
   ///
-  /// The spread makes no wait longer than the longest one of the caller.
-  func rejectionOfRetry(within longest: Duration) -> Rejection? {
-    guard let rejection = snapshot().rejection else { return nil }
+  /// The wait stays well below the longest one of the caller, because another call may go first then.
+  @_spi(Command) public func spread(_ rejection: Rejection, within longest: Duration) -> Rejection {
+    guard let exact = rejection.retryAfter, exact < longest else { return rejection }
     var spread = cell.spread(rejection)
-    if let exact = rejection.retryAfter, exact <= longest {
-      spread.retryAfter = spread.retryAfter.map { min($0, longest) }
-    }
+    let room = (longest - exact) / 2
+    let longer = (spread.retryAfter ?? exact) - exact
+    // Nearly all of it where there is much room, and never all of the room, of which different shares are left.
+    if longer > .zero { spread.retryAfter = exact + longer * (room / (room + longer)) }
     return spread
   }
 }

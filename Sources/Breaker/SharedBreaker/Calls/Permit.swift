@@ -102,7 +102,7 @@ public struct Permit: ~Copyable, Sendable {
   /// nothing and returns true.
   ///
   /// - Parameter time: How long the lease lasts from now on; `probe-timeout` if nil.
-  /// - Returns: Whether the probe still holds its lease; if not, its report will be refused.
+  /// - Returns: Whether the outcome of the call will still count; if not, the probe has lost its lease.
   /// - Throws: `BreakerError.store` if the store cannot be used. The lease is unchanged: try again.
   @discardableResult
   public func renew(for time: Duration? = nil) throws(BreakerError) -> Bool {

@@ -1,4 +1,4 @@
-import SharedBreaker
+@_spi(Command) import SharedBreaker
 import SharedBreakerTesting
 import TestSupport
 import Testing
@@ -335,6 +335,20 @@ import Testing
     #expect(status == 200)
     #expect(runs.entries == [.zero, .seconds(12)])
     #expect(breaker.snapshot().totals.failures == 0)
+  }
+
+  @Test func `retries of a hold are spread by the jitter of the policy, below the longest wait`()
+    throws
+  {
+    let breaker = try host.limited(BreakerPolicy(jitter: 0.5))
+    try breaker.hold(for: .seconds(55))
+    let rejection = try #require(breaker.snapshot().rejection)
+    let waits = (0..<50).compactMap { _ in
+      breaker.spread(rejection, within: .seconds(60)).retryAfter
+    }
+    #expect(waits.allSatisfy { $0 >= .seconds(55) && $0 < .seconds(58) }, "\(waits)")
+    #expect(Set(waits).count > 40)
+    #expect(breaker.spread(rejection, within: .seconds(10)).retryAfter == rejection.retryAfter)
   }
 
   @Test func `a call does not wait for a hold that is longer than its longest wait`() async throws {
