@@ -296,10 +296,10 @@ private struct CallCourse {
     guard !Task.isCancelled else { return nil }
     // With library evolution the closure must not use `self`, which `wait` changes.
     let breaker = breaker
-    let longest = attempts.policy.longest
+    let policy = attempts.policy
     return attempts.wait(
       after: outcome, error: error,
-      unless: breaker.snapshot().rejection.map { breaker.spread($0, within: longest) })
+      unless: breaker.snapshot().rejection.map { breaker.spread($0, for: policy) })
   }
 }
 
@@ -308,10 +308,10 @@ extension Breaker {
   /// of a hold.
   ///
   /// The wait stays well below the longest one of the caller, because another call may go first then.
-  @_spi(Command) public func spread(_ rejection: Rejection, within longest: Duration) -> Rejection {
-    guard let exact = rejection.retryAfter, exact < longest else { return rejection }
+  @_spi(Command) public func spread(_ rejection: Rejection, for retry: RetryPolicy) -> Rejection {
+    guard let exact = rejection.retryAfter, exact < retry.longest else { return rejection }
     var spread = cell.spread(rejection)
-    let room = (longest - exact) / 2
+    let room = (retry.longest - exact) / 2
     let longer = (spread.retryAfter ?? exact) - exact
     // Nearly all of it where there is much room, and never all of the room, of which different shares are left.
     if longer > .zero { spread.retryAfter = exact + longer * (room / (room + longer)) }

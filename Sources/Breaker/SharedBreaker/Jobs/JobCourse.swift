@@ -275,8 +275,8 @@ extension BreakerJob {
     // The job was cancelled meanwhile, perhaps by the `timedOut` callback.
     guard isOn else { return }
     var attempts = attempt.attempts
-    let longest = attempts.policy.longest
-    let rejection = breaker.snapshot().rejection.map { breaker.spread($0, within: longest) }
+    let policy = attempts.policy
+    let rejection = breaker.snapshot().rejection.map { breaker.spread($0, for: policy) }
     let hasTripped = outcome.isFailure && rejection.map { $0.cause != .held } ?? false
     if let wait = attempts.wait(after: outcome, error: error, unless: rejection) {
       waitAndTryAgain(wait, after: attempt, attempts)

@@ -46,7 +46,7 @@ struct GuardedCommand {
       var asked: BreakerSnapshot?
       func rejection() -> Rejection? {
         asked = breaker.snapshot()
-        return asked?.rejection.map { breaker.spread($0, within: retry.longest) }
+        return asked?.rejection.map { breaker.spread($0, for: retry) }
       }
       guard !judgement.isLast,
         let wait = attempts.wait(after: judgement.outcome, unless: rejection())

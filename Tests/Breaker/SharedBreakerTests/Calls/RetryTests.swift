@@ -343,12 +343,12 @@ import Testing
     let breaker = try host.limited(BreakerPolicy(jitter: 0.5))
     try breaker.hold(for: .seconds(55))
     let rejection = try #require(breaker.snapshot().rejection)
-    let waits = (0..<50).compactMap { _ in
-      breaker.spread(rejection, within: .seconds(60)).retryAfter
-    }
+    let retry = RetryPolicy.fixed(attempts: 2, delay: .zero)
+    let waits = (0..<50).compactMap { _ in breaker.spread(rejection, for: retry).retryAfter }
     #expect(waits.allSatisfy { $0 >= .seconds(55) && $0 < .seconds(58) }, "\(waits)")
     #expect(Set(waits).count > 40)
-    #expect(breaker.spread(rejection, within: .seconds(10)).retryAfter == rejection.retryAfter)
+    let hasty = RetryPolicy.exponential(attempts: 2, delay: .zero, longest: .seconds(10))
+    #expect(breaker.spread(rejection, for: hasty).retryAfter == rejection.retryAfter)
   }
 
   @Test func `a call does not wait for a hold that is longer than its longest wait`() async throws {
