@@ -199,7 +199,9 @@ extension Engine {
     }
     if cell.word.has(CellWord.permitsWithinLimit) { return true }
     if cell.word.has(CellWord.permits) { return false }
-    guard let known = look({ $0.knowledge[cell].known }), known.exists else { return false }
+    // Another thread may have forgotten it since it was read; the next look reads it again.
+    guard let known = look({ $0.knowledge[cell].known }) else { return true }
+    guard known.exists else { return false }
     switch assess(known) {
     case .permitted: return known.limit != nil
     case .rejected(let rejection):
