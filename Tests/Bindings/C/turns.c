@@ -99,7 +99,7 @@ static void turns_come_in_the_order_of_arrival(sb_store *store) {
   for (index = 0; index < MANY; index++) {
     CHECK(!is_readable(turns[index], 0));
     before_turn = sb_turn_take(turns[index], &next, NULL, SB_NOWAIT);
-    /* What is looked at once a second may take the file. */
+    /* A look that is due once a second may take the file. */
     if (before_turn == SB_WOULD_BLOCK) before_turn = sb_turn_take(turns[index], &next, NULL, 0);
     CHECK(before_turn == SB_WAITING);
     leave(gpu, &permit);
