@@ -26,7 +26,7 @@ struct HostileMessageTests {
       ["EVAL", script, "2", "sb:{test}:stream", "sb:{test}:count"] + words)
   }
 
-  /// Expects so many messages in the stream, and no more than those that were sent again because their answer was lost.
+  /// Expects this many messages in the stream, besides any that were sent again because an answer was lost.
   private func expectMessages(_ count: Int) throws {
     let entries = try #require(Int(try fleet.server.command("XLEN", "sb:{test}:stream")))
     #expect(entries >= count && entries <= count + a.count(.problem), "\(entries): \(a.log)")

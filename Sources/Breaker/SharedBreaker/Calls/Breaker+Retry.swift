@@ -304,8 +304,7 @@ private struct CallCourse {
 }
 
 extension Breaker {
-  /// The rejection that a retry would get, with a longer wait, so that those of many callers do not all come at the end
-  /// of a hold.
+  /// Lengthens the wait of a rejection by the policy's jitter, so that many callers do not all retry when a hold ends.
   ///
   /// The wait stays well below the longest one of the caller, because another call may go first then.
   @_spi(Command) public func spread(_ rejection: Rejection, for retry: RetryPolicy) -> Rejection {

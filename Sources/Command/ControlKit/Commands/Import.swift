@@ -75,7 +75,7 @@ extension CommandSpec {
         throw ControlError(
           .failed, "nothing would be imported",
           "the store would have \(future) breakers, and holds at most \(context.mostBreakers)",
-          "delete some that nobody uses, as with 'cbctl prune'")
+          "delete unused ones, for example with 'cbctl prune'")
       }
       context.printSummary(of: backups, replaced: present, isDryRun: true)
       return .done
