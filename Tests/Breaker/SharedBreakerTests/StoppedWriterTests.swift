@@ -1,8 +1,9 @@
 import BreakerStore
 import Glibc
-import SharedBreaker
 import TestSupport
 import Testing
+
+@testable import SharedBreaker
 
 /// Threads and processes that find the store locked, such as by a stopped writer.
 @Suite struct StoppedWriterTests {
@@ -131,9 +132,10 @@ import Testing
         threads.start {
           do { try breaker.acquire().succeed() } catch { Issue.record(error) }
         }
+        // As callers that wait for room do, which look for a moment only.
+        threads.start { for _ in 0..<20 { breaker.engine.readChanges(of: breaker.cell) } }
       }
-      // Each call looks for a moment before it waits in earnest; here some do so while others wait. If the threads are
-      // slower, they find the store free, and the test shows nothing.
+      // If the threads are slower, they find the store free, and the test shows nothing.
       usleep(100_000)
       withExtendedLifetime(lock) { lock = nil }
       threads.join()
